@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
@@ -126,12 +124,12 @@ func migrateFile(path, name string) (*migrated, diag.List, error) {
 	if dataflow.IsPipeline(path) {
 		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
 	}
-	if base := filepath.Base(path); strings.EqualFold(base, "makefile") || base == "GNUmakefile" || filepath.Ext(base) == ".mk" {
-		return nil, nil, usagef("%s is a makefile, which migrate does not read; bide docs coming-from has what each part of it becomes in bide", path)
-	}
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, usageError{err}
+	}
+	if what := ofAnotherTool(path, src); what != "" {
+		return nil, nil, usagef("%s is %s, which migrate does not read; bide docs coming-from has what each part of it becomes in bide", path, what)
 	}
 	if job, err := githubJob(path, src, name); job != nil || err != nil {
 		return job, nil, err

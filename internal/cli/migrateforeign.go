@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// daguKeys are keys that Dagu has and workflows here have not: of a file, and of a step.
+var daguKeys = map[string][]string{
+	"file": {"schedule", "handlerOn", "handler_on", "maxActiveSteps", "max_active_steps", "maxActiveRuns", "histRetentionDays", "hist_retention_days", "restartWaitSec", "mailOn", "delaySec"},
+	"step": {"depends", "executor", "retryPolicy", "retry_policy", "repeatPolicy", "repeat_policy", "continueOn", "continue_on", "precondition", "preconditions", "signalOnStop"},
+}
+
+// ofAnotherTool says what a file is that migrate does not read, as it is one of another
+// tool; "" where it may be one of bide, of Prodigy or of GitHub.
+func ofAnotherTool(path string, text []byte) string {
+	base := filepath.Base(path)
+	name := strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
+	switch {
+	case name == "makefile" || name == "gnumakefile" || filepath.Ext(base) == ".mk":
+		return "a makefile"
+	case name == "taskfile" || name == "taskfile.dist":
+		return "a Taskfile"
+	case filepath.Ext(base) == ".sh" || bytes.HasPrefix(text, []byte("#!")):
+		return "a script"
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return ""
+	}
+	top := doc.Content[0]
+	switch steps := member(top, "steps"); {
+	case member(top, "commands") != nil || member(top, "map") != nil:
+		return ""
+	case member(top, "tasks") != nil && member(top, "version") != nil:
+		return "a Taskfile"
+	case steps == nil || steps.Kind != yaml.SequenceNode:
+		return ""
+	case hasKey(top, daguKeys["file"]) || slices.ContainsFunc(steps.Content, func(n *yaml.Node) bool { return hasKey(n, daguKeys["step"]) }):
+		return "a file of Dagu"
+	}
+	return ""
+}
+
+// hasKey says whether a mapping has one of some keys.
+func hasKey(n *yaml.Node, keys []string) bool {
+	return n.Kind == yaml.MappingNode && slices.ContainsFunc(keys, func(key string) bool { return member(n, key) != nil })
+}
