@@ -259,6 +259,9 @@ func foldShow(ctx context.Context, r *journal.Reader) (s *shown, limited time.Ti
 			until = cmp.Or(st.Finished, o.Last)
 		}
 		s.AtOnce = timeline.WidthText(own.widths, until)
+		if st.Parallel > 0 {
+			s.AtOnce = fmt.Sprintf("%s at once, as somebody asked for", diag.Count(st.Parallel, "item"))
+		}
 	}
 	for index, it := range st.Items.All() {
 		if it.Attempts+o.Again[index] > 1 {
