@@ -418,7 +418,7 @@ func TestErrorsAreShownWhenThePolicySays(t *testing.T) {
 					switch {
 					case e.Type == event.ItemFinished:
 						got += "f"
-					case e.Type == event.Note && strings.Contains(e.Message, "failed after"):
+					case e.Type == event.Note && strings.HasPrefix(e.Message, "item ") && strings.Contains(e.Message, " failed"):
 						got += "n"
 					}
 				}
