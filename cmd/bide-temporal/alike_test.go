@@ -281,6 +281,7 @@ var refused = map[string]string{
 	"limits":         "mode: mapreduce\nmap: {input: [1], limits: gpu, agent_template: [{shell: a}]}\n",
 	"canary":         "mode: mapreduce\nmap: {input: [1], canary: 1, agent_template: [{shell: a}]}\n",
 	"same_error":     "mode: mapreduce\nmap: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: true}\n",
+	"item_budget":    "mode: mapreduce\nmap: {input: [1], item_budget: {time: 1m}, agent_template: [{shell: a}]}\n",
 	"skip_unchanged": "mode: mapreduce\nmap: {input: [1], skip_unchanged: true, agent_template: [{shell: a}]}\n",
 }
 
