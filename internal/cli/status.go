@@ -147,7 +147,7 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 		t.Why = append(t.Why, of.why()...)
 	}
 	if !of.Limited.IsZero() && t.Resumable {
-		t.Why = append(t.Why, limitHolds(run, of.Limited)+"; "+whenLimited("", of.Limited)+": bide resume "+run)
+		t.Why = append(t.Why, "a resume is worth it then; to ask them now: bide control "+run+" retry-now")
 	}
 	for n, c := range of.Errors {
 		if n == maxWhys {
