@@ -64,7 +64,16 @@ type openStep struct {
 	events        []SpanEvent
 	attempt       int // the open one; 0: none
 	began         time.Time
-	attrs         []Attr // of the open attempt
+	used          *usage // by the agent of the open attempt; nil: nothing is known
+}
+
+// usage is what an agent used in a call, which is told in parts.
+type usage struct {
+	Input  float64 `json:"input_tokens"`
+	Output float64 `json:"output_tokens"`
+	Cache  float64 `json:"cache_tokens"`
+	Cost   float64 `json:"cost_usd"`
+	Model  string  `json:"model"`
 }
 
 // openItem is an attempt at a work item. Its spans wait until it is known
@@ -289,7 +298,8 @@ func (f *Fold) parent(p Place) SpanID {
 
 func (f *Fold) attemptStarted(e event.Event) {
 	if s := f.steps[stepKey{e.Index, e.Step}]; s != nil {
-		s.attempt, s.began, s.attrs = e.Attempt, e.Time, nil
+		f.tokens(s.used) // of an attempt that a kill cut short
+		s.attempt, s.began, s.used = e.Attempt, e.Time, nil
 	}
 }
 
@@ -334,9 +344,15 @@ func (f *Fold) attemptEnded(e event.Event) {
 		attrs = append(attrs, Attr{"error.type", e.Class})
 		measured = append(measured, Attr{"error.type", e.Class})
 	}
+	if u := s.used; u != nil {
+		attrs = append(attrs, Attr{"gen_ai.usage.input_tokens", int64(u.Input + u.Cache)}, Attr{"gen_ai.usage.output_tokens", int64(u.Output)},
+			Attr{"bide.agent.cost_usd", u.Cost})
+		f.tokens(u)
+		s.used = nil
+	}
 	f.observe("bide.attempt.duration", e.Time.Sub(s.began).Seconds(), measured...)
 	f.put(e.Index, Span{ID: f.trace.Attempt(s.place, e.Attempt), Parent: s.id, Name: s.label, Kind: Client, Start: s.began, End: e.Time,
-		Attrs: append(attrs, s.attrs...), Failed: e.Class, Message: e.Message})
+		Attrs: attrs, Failed: e.Class, Message: e.Message})
 	if e.Type == event.AttemptFailed {
 		f.log(Record{Time: e.Time, Severity: Warn, Body: e.Message, Attrs: []Attr{{"bide.attempt.number", int64(e.Attempt)}}}, e)
 	}
@@ -503,32 +519,42 @@ func (f *Fold) paused(e event.Event) {
 }
 
 func (f *Fold) usage(e event.Event) {
-	var u struct {
-		Input  float64 `json:"input_tokens"`
-		Output float64 `json:"output_tokens"`
-		Cache  float64 `json:"cache_tokens"`
-		Cost   float64 `json:"cost_usd"`
-		Model  string  `json:"model"`
-	}
+	var u usage
 	if json.Unmarshal(e.Data, &u) != nil {
 		return
 	}
-	var model []Attr
-	if u.Model != "" {
-		model = []Attr{{"gen_ai.request.model", u.Model}}
+	f.count("bide.agent.cost", u.Cost, u.model()...)
+	s := f.steps[stepKey{e.Index, e.Step}]
+	if s == nil || s.attempt == 0 {
+		f.tokens(&u)
+		return
+	}
+	if s.used == nil {
+		s.used = &usage{}
+	}
+	sum := s.used
+	sum.Input, sum.Output, sum.Cache, sum.Cost, sum.Model = sum.Input+u.Input, sum.Output+u.Output, sum.Cache+u.Cache, sum.Cost+u.Cost, cmp.Or(u.Model, sum.Model)
+}
+
+func (u *usage) model() []Attr {
+	if u.Model == "" {
+		return nil
+	}
+	return []Attr{{"gen_ai.request.model", u.Model}}
+}
+
+// tokens measures what an attempt used, in all its calls; nil for nothing.
+func (f *Fold) tokens(u *usage) {
+	if u == nil {
+		return
 	}
 	for _, t := range []struct {
 		kind string
 		n    float64
 	}{{"input", u.Input + u.Cache}, {"output", u.Output}} {
 		if t.n > 0 {
-			f.observe("gen_ai.client.token.usage", t.n, append([]Attr{{"gen_ai.token.type", t.kind}}, model...)...)
+			f.observe("gen_ai.client.token.usage", t.n, append([]Attr{{"gen_ai.token.type", t.kind}}, u.model()...)...)
 		}
-	}
-	f.count("bide.agent.cost", u.Cost, model...)
-	if s := f.steps[stepKey{e.Index, e.Step}]; s != nil && s.attempt > 0 {
-		s.attrs = append(s.attrs, Attr{"gen_ai.usage.input_tokens", int64(u.Input + u.Cache)}, Attr{"gen_ai.usage.output_tokens", int64(u.Output)},
-			Attr{"bide.agent.cost_usd", u.Cost})
 	}
 }
 

@@ -562,6 +562,42 @@ func TestAttributesOfActions(t *testing.T) {
 	}
 }
 
+// TestUsageInParts: what an agent used in an attempt is told in parts where an item has a
+// budget; it is one sum of the attempt, also of one that a kill cut short.
+func TestUsageInParts(t *testing.T) {
+	t.Parallel()
+	used := func(calls int) event.Event {
+		return event.Event{Type: event.AgentUsage, Step: "ask", Data: data(map[string]any{"input_tokens": 100, "cache_tokens": 20, "output_tokens": 5, "cost_usd": 0.5, "calls": calls})}
+	}
+	f := &Fold{Metrics: NewMetrics(t0)}
+	var got []string
+	for _, s := range spansOf(t, f, script(
+		event.Event{Type: event.RunStarted},
+		event.Event{Type: event.StepStarted, Step: "ask", Label: "ask", Data: json.RawMessage(`{"action":"claude"}`)},
+		event.Event{Type: event.AttemptStarted, Step: "ask", Attempt: 1}, used(1),
+		event.Event{Type: event.AttemptStarted, Step: "ask", Attempt: 2}, used(1), used(0), used(0),
+		event.Event{Type: event.AttemptFinished, Step: "ask", Attempt: 2},
+	)) {
+		for _, a := range s.Attrs {
+			if strings.HasPrefix(a.Key, "gen_ai.usage.") || a.Key == "bide.agent.cost_usd" {
+				got = append(got, fmt.Sprintf("%s=%v", a.Key, a.Value))
+			}
+		}
+	}
+	if want := []string{"gen_ai.usage.input_tokens=360", "gen_ai.usage.output_tokens=15", "bide.agent.cost_usd=1.5"}; !slices.Equal(got, want) {
+		t.Errorf("the span has %q, want %q", got, want)
+	}
+	var text strings.Builder
+	if err := f.Metrics.WritePrometheus(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`usage_count{gen_ai_token_type="input"} 2`, `usage_sum{gen_ai_token_type="input"} 480`} {
+		if !strings.Contains(strings.ReplaceAll(text.String(), "usage_tokens_", "usage_"), want) {
+			t.Errorf("nothing says %s:\n%s", want, text.String())
+		}
+	}
+}
+
 // standing is what the metrics say of what is running now: runs, items by state,
 // workers.
 func standing(t *testing.T, m *Metrics) map[string]float64 {
