@@ -515,6 +515,9 @@ func (x *stage) wrong() (out []string) {
 	if said := git("worktree", "list"); strings.Count(said, "\n") != 1 {
 		out = append(out, "worktrees are left: "+said)
 	}
+	if said := git("for-each-ref", "--format=%(refname)", "refs/heads/bide-item/*/=*"); said != "" { // of no item's name
+		out = append(out, "branches of nobody's work are left: "+said)
+	}
 	// The lock of maintenance is of the commands' own git, which begins it in the background.
 	locks, _ := exec.Command("find", filepath.Join(x.dir, ".git"), "-name", "*.lock", "!", "-name", "bide.lock", "!", "-name", "maintenance.lock").CombinedOutput()
 	if len(locks) > 0 {

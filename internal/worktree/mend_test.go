@@ -461,6 +461,43 @@ func TestKeptAndNotRecorded(t *testing.T) {
 	}
 }
 
+// A worktree of the pool was made when the process was killed, before it was anybody's. It
+// is at what agents start from, which is nobody's work: no branch is left of it.
+func TestKilledBeforeAnOwner(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "setup.txt", "setup\n")
+	if err := run.Freeze(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, again := range []bool{false, true} {
+		a := w.agent(run, fmt.Sprint("i", i), 1)
+		if again { // an attempt after a conflict starts from a commit of its own
+			var err error
+			if a, err = run.NewAgentNow(t.Context(), "other", 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		admin, err := adminDir(a.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(admin, ownerFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run = w.relive(run)
+	if err := run.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(w.branches(), " "); strings.Contains(got, "bide-item/") {
+		t.Errorf("branches: %s", got)
+	}
+}
+
 // What was lost with a worktree is told in each life until one has it on record, and what
 // agents start from is back each time.
 func TestRemadeUntilItIsTold(t *testing.T) {

@@ -183,6 +183,13 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 		// The owner stands there before there is work. To be sure, it is looked
 		// at all the same when the run ends.
 		o = owner{Item: "\x00" + filepath.Base(e.path), Base: run.Base}
+		said, err := r.line(ctx, s.dir, "log", "-1", "--no-show-signature", "--format=%H %s")
+		if err != nil {
+			return errors.Join(err, s.lock.Unlock())
+		}
+		if id, subject, _ := strings.Cut(said, " "); subject == snapshotMessage {
+			o.Base = id // what agents start from is nobody's work
+		}
 	}
 	if o.Item == nobody {
 		if err := r.put(ctx, s.dir, o.Base); err != nil {

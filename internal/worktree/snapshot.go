@@ -75,6 +75,9 @@ func (run *Run) takeSnapshot(ctx context.Context) (*snapshot, error) {
 	return r.loadSnapshot(ctx, head, base)
 }
 
+// snapshotMessage is the message of the commit of what is uncommitted when agents start.
+const snapshotMessage = "bide: files that were uncommitted when the map started"
+
 // present gives the HEAD of the run's worktree, and a commit on top of it of what is
 // uncommitted there; HEAD again where nothing is.
 func (run *Run) present(ctx context.Context) (head, base string, err error) {
@@ -87,7 +90,7 @@ func (run *Run) present(ctx context.Context) (head, base string, err error) {
 	if err != nil || p.Tree == headTree {
 		return p.Commit, p.Commit, err
 	}
-	base, err = r.line(ctx, run.Dir, "commit-tree", p.Tree, "-p", p.Commit, "-m", "bide: files that were uncommitted when the map started")
+	base, err = r.line(ctx, run.Dir, "commit-tree", p.Tree, "-p", p.Commit, "-m", snapshotMessage)
 	return p.Commit, base, err
 }
 
