@@ -205,8 +205,8 @@ func (x *Map) config(ctx context.Context) (policy.Config, error) {
 	return cfg, nil
 }
 
-// itemJitter has the delay before an item's next attempt drawn for the item that
-// the machine decides about, which it is told of.
+// itemJitter has the machine draw the delay before an item's next attempt from a source of
+// that item. deciding is to be called with the item before the machine decides.
 func (x *Map) itemJitter(cfg *policy.Config) (deciding func(index, attempt int)) {
 	if x.Executor.Rand == nil || cfg.Retry == nil {
 		return nil

@@ -44,8 +44,8 @@ func limitsCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits [set NAME KEY=VALUE... | lift NAME]",
 		Short: "Show and change what all runs of this machine may do together",
-		Long: `Shows the limits that limits.yml in the home directory names: how many attempts hold
-each, of which runs; who waits; until when it is paused. Steps, agents, maps, pipelines,
+		Long: `Shows the limits that limits.yml in the home directory names: how many attempts hold a
+slot of each and which runs they are of, how many wait, and how long it is paused. Steps, agents, maps, pipelines,
 bide exec and bide batch use a limit by its name.
 
 "set" changes settings of one, and adds it where there is none. They hold at once, for

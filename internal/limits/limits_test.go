@@ -113,8 +113,8 @@ func TestAStateDecides(t *testing.T) {
 	}
 }
 
-// TestAPauseIsLifted: a pause that somebody lifts is over for who waits in this process and
-// in others, and forgotten; a limit whose pauses are no longer shared forgets it as well.
+// TestAPauseIsLifted: when somebody lifts a pause, nobody waits for it, here and in other
+// processes, and it is forgotten. A limit whose pauses are no longer shared forgets it too.
 func TestAPauseIsLifted(t *testing.T) {
 	home := t.TempDir()
 	write(t, home, "limits:\n  prov: {slots: 2, pause: shared}\n  other: {slots: 1}\n")

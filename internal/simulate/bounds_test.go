@@ -242,7 +242,7 @@ type adversary struct {
 	data bool           // steps are given their variables
 	vars map[string]map[string]bool
 	asks bool // servers ask for waits
-	// stubborn says that commands that are told to end continue until they are killed.
+	// stubborn: commands ignore SIGTERM, and end by SIGKILL.
 	stubborn bool
 }
 

@@ -288,10 +288,10 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 	}
 }
 
-// count records what an agent used in a call, or in a part of one (calls is 1 of the first
-// part, 0 of the others), and ends the start of new work when a
-// budget of the run is spent. Of an agent that answers with a text only the call
-// is known, and how many tokens it took where its text says so.
+// count records what an agent used in a call, or in a part of one: calls is 1 for the first
+// part and 0 for the others. When a budget of the run is spent, no new work begins. Of an
+// agent that answers with a text only the call is known, and how many tokens it took where
+// its text says so.
 func (x *Executor) count(p Place, path string, res action.Result, calls int) {
 	u := res.Usage
 	if u == nil {

@@ -85,8 +85,8 @@ func (x *Executor) stepLimits(s *workflow.Step) []string {
 }
 
 // Hold waits for the limits of some names, those left out that are held around, and
-// takes them for attempt n at the step of a path; for an item, of none. It is nil where there is nothing to take. waits, if not nil, is called
-// before it waits.
+// takes them. They are for attempt n at the step of a path; an item has no path. It is nil
+// where there is nothing to take. waits, if not nil, is called before it waits.
 func (x *Executor) Hold(ctx context.Context, p Place, names []string, path string, n int, waits func(*limits.Block)) (*Holding, error) {
 	need := slices.DeleteFunc(slices.Clone(names), p.Holding.has)
 	if len(need) == 0 || x.Machine == nil {
