@@ -115,6 +115,7 @@ type lease struct {
 type line struct {
 	taken bool
 	next  []chan struct{}
+	last  time.Time // since when the last of them waits
 }
 
 // Take waits until all limits of a request let an attempt begin, and takes a slot and
@@ -233,6 +234,12 @@ func (h *Home) queue(ctx context.Context, w *waiter) (*line, error) {
 		l = &line{}
 		h.lines[key] = l
 	}
+	// The tickets are in the order of the line: one that is before the first in the line has
+	// no turn, and would hold it up.
+	if !w.since.After(l.last) {
+		w.since = l.last.Add(1)
+	}
+	l.last = w.since
 	if !l.taken {
 		l.taken = true
 		h.mu.Unlock()

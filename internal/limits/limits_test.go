@@ -113,6 +113,57 @@ func TestAStateDecides(t *testing.T) {
 	}
 }
 
+// late is a clock that is ahead.
+type late struct{ clock.Machine }
+
+func (late) Now() time.Time { return time.Now().Add(time.Second) }
+
+// TestTheOrderOfALineIsThatOfItsTickets: of two that begin to wait at once in one process, the
+// one whose time is later may come to the line first. Neither waits for the other.
+func TestTheOrderOfALineIsThatOfItsTickets(t *testing.T) {
+	home := t.TempDir()
+	write(t, home, "limits:\n  a: {slots: 1}\n")
+	h := Open(home, nil)
+	defer h.Close()
+	holding, err := h.Take(t.Context(), request("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), stale*4/5) // then the others heed a ticket no longer
+	defer cancel()
+	took := make(chan error, 2)
+	begin := func(r Request) {
+		waits := make(chan struct{})
+		var once sync.Once
+		r.Waits = func(*Block) { once.Do(func() { close(waits) }) }
+		go func() {
+			got, err := h.Take(ctx, r)
+			if err == nil {
+				got.Release()
+			}
+			took <- err
+		}()
+		<-waits
+	}
+	first := request("a")
+	first.Clock = late{}
+	begin(first)
+	begin(request("a"))
+	for placed := 0; placed < 2; { // both are in the queue
+		list, err := os.ReadDir(filepath.Join(home, "limits", "a", "waiting"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		placed = len(list)
+	}
+	holding.Release()
+	for range 2 {
+		if err := <-took; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestAPauseIsLifted: when somebody lifts a pause, nobody waits for it, here and in other
 // processes, and it is forgotten. A limit whose pauses are no longer shared forgets it too.
 func TestAPauseIsLifted(t *testing.T) {
