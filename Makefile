@@ -11,7 +11,7 @@
 GO ?= go
 FUZZTIME ?= 300x
 
-.PHONY: api enumerate powercuts simulate-runs bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos chaos-events checks ci build release release-check
+.PHONY: api enumerate powercuts simulate-runs bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos chaos-events checks machines ci build release release-check
 
 all: build
 
@@ -28,6 +28,7 @@ bide-temporal:
 # on PATH or where go install puts it. make ci runs the short form. BIDE_CLUSTER leaves
 # out the tests without a server, which cluster-check has run.
 cluster: cluster-check
+	BIDE_CLUSTER_GIT=1 $(GO) test -vet=off -run "Git" ./internal/cluster
 	cd cmd/bide-temporal && BIDE_CLUSTER=long $(GO) test -vet=off -timeout 30m -v ./...
 
 cluster-short: cluster-check
@@ -40,24 +41,25 @@ cluster-million:
 	@cd cmd/bide-temporal && BIDE_CLUSTER_ITEMS=$(CLUSTER_ITEMS) $(GO) test -vet=off -timeout 12h -v -run '^TestMillion$$' . > ../../cluster-million.log 2>&1; status=$$?; cat ../../cluster-million.log; exit $$status
 
 # workflowcheck says whether the workflow could decide otherwise when it is replayed.
-# The tests without a server run with the race detector.
+# The tests without a server run with the race detector, many at once, as most of them wait.
 cluster-check:
 	cd cmd/bide-temporal && $(GO) vet ./... && GOOS=darwin $(GO) vet $(UNRUN) ./... && $(GO) tool workflowcheck -config workflowcheck.yml .
-	cd cmd/bide-temporal && CGO_ENABLED=1 GOFLAGS= $(GO) test $(RACE) -short -vet=off -timeout 20m ./...
+	cd cmd/bide-temporal && CGO_ENABLED=1 GOFLAGS= $(GO) test $(RACE) -short -vet=off -timeout 20m -parallel 16 ./...
 
 # Needs Go and git, nothing else; modules are fetched by go itself. More than a third
-# of the time from an empty cache is the compiler's: it makes no tables for debuggers
-# (which stack traces do not need), and it and the tests collect their garbage less
+# of the time from an empty cache is the compiler's: it and the linker make no tables for
+# debuggers (which stack traces do not need), and it and the tests collect their garbage less
 # often. The database is C that was translated: to watch every word of
 # memory that it touches takes a third of the time of all tests, and finds nothing of
 # ours. And the detector would have each test program sleep for a second when it ends
-# well. Three packages at once, as tests wait for much of their time.
-RACE = -race -gcflags=all=-dwarf=false -gcflags='modernc.org/...=-race=false -d=checkptr=0 -dwarf=false'
+# well. Paths are trimmed, so that what is compiled serves every clone. Three packages at
+# once, as tests wait for much of their time.
+RACE = -race -trimpath -gcflags=all=-dwarf=false -gcflags='modernc.org/...=-race=false -d=checkptr=0 -dwarf=false'
 test: export GOGC = 400
 test: export GORACE = atexit_sleep_ms=0
 test:
 	@echo "Go fetches the modules that are missing; nothing else is installed."
-	$(GO) test $(RACE) -vet=off -timeout 20m -p 3 -parallel 16 ./internal/engine ./internal/cli ./internal/simulate ./...
+	$(GO) test $(RACE) -ldflags=-w -vet=off -timeout 20m -p 3 -parallel 8 ./internal/engine ./internal/cli ./internal/simulate ./...
 
 short:
 	$(GO) test -short ./...
@@ -68,9 +70,11 @@ lint:
 	$(GO) tool staticcheck ./...
 
 # What the detector is in the way of: an adversary of the simulator looks further
-# without it, and what a hostile workflow file may take is measured.
+# without it, the pages' simulations take eight times as long with it, and what a hostile
+# workflow file may take is measured.
 bounds:
-	$(GO) test -vet=off ./internal/simulate
+	$(GO) test -vet=off -run 'Foresight|ExplainBounds' ./internal/simulate
+	$(GO) test -vet=off -run '^TestReadme$$/^simulate.md$$' ./internal/cli
 	$(GO) test -vet=off -run '^TestWorst$$' ./internal/workflow
 
 # Nothing of it is run: the compiler, which vet needs for the types, optimizes nothing.
@@ -165,17 +169,19 @@ simulate-runs:
 foresight:
 	BIDE_FORESIGHT=1 $(GO) test -vet=off -count=1 -parallel 1 -timeout 60m -v -run 'Foresight|ExplainBounds|Pipeline' ./internal/simulate
 
-# The tests wait for much of their time, which the other checks use. Each of the
-# two lists goes from the first to the last.
+# The tests wait for much of their time, which the other checks use, and those of many
+# machines even more. Each of the three lists goes from the first to the last.
 ci:
-	$(MAKE) -j2 test checks
+	$(MAKE) -j3 test checks machines
 
 # All checks build as a release does, so that everything is compiled once for all of
 # them; go compiles again what differs in these two.
-checks: export CGO_ENABLED = 0
-checks: export GOFLAGS = -trimpath
+checks machines: export CGO_ENABLED = 0
+checks machines: export GOFLAGS = -trimpath
 checks:
-	$(MAKE) -j1 lint bounds darwin examples bench-build contrib cluster-short fuzz-short web-check browser release-check
+	$(MAKE) -j1 lint bounds darwin examples bench-build contrib fuzz-short web-check browser release-check
+machines:
+	$(MAKE) -j1 cluster-short
 
 # api/go.txt, which has what the public packages export; a test compares it.
 api:

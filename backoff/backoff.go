@@ -42,10 +42,6 @@ const (
 	// 292 years.
 	Unlimited = time.Duration(math.MaxInt64)
 
-	// Zero stands for a real zero in the fields of this package where 0 means
-	// the default: Schedule.Max and Linear.Increment.
-	Zero = time.Duration(-1)
-
 	// DefaultBase is the base of an [Exponential] whose Base is 0.
 	DefaultBase = 2.0
 
@@ -72,8 +68,7 @@ type Schedule struct {
 	Initial time.Duration
 
 	// Max caps every delay, jitter included: 0 means [DefaultMax],
-	// [Unlimited] means no cap, a negative value such as [Zero] means a cap
-	// of zero.
+	// [Unlimited] means no cap, and a negative value a cap of zero: no delay.
 	Max time.Duration
 
 	// Jitter is how the base delay is spread; the zero value is None.

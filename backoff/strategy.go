@@ -27,8 +27,8 @@ func (Fixed) After(n int, initial, limit time.Duration) time.Duration {
 // Linear adds Increment each time: initial + (n−1)·Increment.
 type Linear struct {
 	// Increment is what each further attempt adds. 0 means the initial delay,
-	// so that the delays are initial·n; a negative value such as [Zero] means
-	// that nothing is added.
+	// so that the delays are initial·n; a negative value means that nothing is
+	// added.
 	Increment time.Duration
 }
 

@@ -31,7 +31,7 @@ func TestWorkedRows(t *testing.T) {
 		{"fixed 2s", backoff.Schedule{Strategy: backoff.Fixed{}, Initial: 2 * time.Second}, seconds(2, 2, 2)},
 		{"linear 1s + 2s", backoff.Schedule{Strategy: backoff.Linear{Increment: 2 * time.Second}, Initial: time.Second}, seconds(1, 3, 5, 7)},
 		{"linear, increment by default", backoff.Schedule{Strategy: backoff.Linear{}, Initial: 2 * time.Second}, seconds(2, 4, 6, 8, 10)},
-		{"linear, increment zero", backoff.Schedule{Strategy: backoff.Linear{Increment: backoff.Zero}, Initial: 2 * time.Second}, seconds(2, 2, 2)},
+		{"linear, increment zero", backoff.Schedule{Strategy: backoff.Linear{Increment: -1}, Initial: 2 * time.Second}, seconds(2, 2, 2)},
 		{"linear reaches the cap", backoff.Schedule{Strategy: backoff.Linear{}, Initial: 10 * time.Second}, seconds(10, 20, 30, 30)},
 		{"zero value strategy", backoff.Schedule{Initial: time.Second}, seconds(1, 2, 4, 8, 16, 30, 30)},
 		{"exponential 1s", backoff.Schedule{Strategy: backoff.Exponential{}, Initial: time.Second}, seconds(1, 2, 4, 8, 16, 30, 30, 30, 30, 30)},
@@ -46,7 +46,7 @@ func TestWorkedRows(t *testing.T) {
 		{"custom, beyond the cap", backoff.Schedule{Strategy: backoff.Custom{Delays: seconds(40, 1)}}, seconds(30, 1, 30)},
 		{"custom, empty", backoff.Schedule{Strategy: backoff.Custom{}}, seconds(30, 30, 30)},
 		{"no wait", backoff.Schedule{}, seconds(0, 0, 0)},
-		{"cap zero", backoff.Schedule{Initial: time.Second, Max: backoff.Zero}, seconds(0, 0)},
+		{"cap zero", backoff.Schedule{Initial: time.Second, Max: -1}, seconds(0, 0)},
 		{"no cap", backoff.Schedule{Initial: time.Minute, Max: backoff.Unlimited}, seconds(60, 120, 240)},
 	}
 	for _, test := range tests {
@@ -77,7 +77,7 @@ func anyStrategy(t *rapid.T) backoff.Strategy {
 	case 0:
 		return backoff.Fixed{}
 	case 1:
-		return backoff.Linear{Increment: time.Duration(rapid.OneOf(duration, rapid.Just(int64(backoff.Zero))).Draw(t, "increment"))}
+		return backoff.Linear{Increment: time.Duration(rapid.OneOf(duration, rapid.Just(int64(-1))).Draw(t, "increment"))}
 	case 2:
 		return backoff.Exponential{Base: rapid.OneOf(
 			rapid.Float64Range(1, 10),
@@ -106,7 +106,7 @@ func anySchedule(t *rapid.T) backoff.Schedule {
 	return backoff.Schedule{
 		Strategy:     anyStrategy(t),
 		Initial:      time.Duration(duration.Draw(t, "initial")),
-		Max:          time.Duration(rapid.OneOf(duration, rapid.Just(int64(backoff.Zero))).Draw(t, "max")),
+		Max:          time.Duration(rapid.OneOf(duration, rapid.Just(int64(-1))).Draw(t, "max")),
 		Jitter:       backoff.Jitter(rapid.IntRange(0, 4).Draw(t, "jitter")),
 		JitterFactor: rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{-1, 0, 1})).Draw(t, "factor"),
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,6 +70,31 @@ func TestEveryPageIsLinkedAndEveryLinkLeadsSomewhere(t *testing.T) {
 		if !linked[file(p)] {
 			t.Errorf("the README has no link to %s", file(p))
 		}
+	}
+}
+
+// TestPagesStandAlone: where there is only the program, a link leads to another page that the
+// program has, or to the web.
+func TestPagesStandAlone(t *testing.T) {
+	pages := map[string]bool{}
+	for _, p := range docs.Pages() {
+		pages[file(p)] = true
+	}
+	n := 0
+	for _, p := range docs.Pages() {
+		for _, m := range target.FindAllStringSubmatch(code.ReplaceAllString(p.Alone(), ""), -1) {
+			rest, web := strings.CutPrefix(m[1], "https://github.com/bide-dev/bide/blob/main/")
+			if n++; web {
+				if _, err := os.Stat(filepath.Join("..", rest)); err != nil {
+					t.Errorf("%s leads to %s, which is not there", p.Topic, m[1])
+				}
+			} else if to := path.Join(path.Dir(file(p)), m[1]); !pages[to] && !strings.Contains(m[1], "://") && !strings.Contains(m[1], "…") {
+				t.Errorf("%s leads to %s, which only a clone has", p.Topic, m[1])
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d links were found", n)
 	}
 }
 
@@ -264,5 +290,41 @@ func TestSectionsAreFoundByTheirHeadings(t *testing.T) {
 		if got := docs.Sections(words); got != "" {
 			t.Errorf("%q gives %q", words, got)
 		}
+	}
+}
+
+// TestWordsOfAUserAreFound: a word that somebody tries finds the section that answers,
+// among the first.
+func TestWordsOfAUserAreFound(t *testing.T) {
+	for words, want := range map[string]string{
+		"conflict": "Conflict of two items", "merge": "Commits and merging", "worktree": "22. Prepare the worktrees of agents", "resume": "Failure, resume",
+		"secrets": "11. Keep a secret out of every output", "rate limit": "And under a rate limit?", "agents": "A chain of agents", "cost": "Limits and cost",
+		"cron": "Dagu", "json": "18. Read a run as JSON, with another program", "dead letter": "Dead letters (dlq)", "crash": "8. Continue after a crash",
+	} {
+		var got []string
+		for _, g := range docs.Guides(words) {
+			got = append(got, g.Section)
+		}
+		if !slices.Contains(got, want) {
+			t.Errorf("%s: %q, want %q among them", words, got, want)
+		}
+	}
+	for words, want := range map[string]string{"worst case": "bide explain", "guard": "The library"} {
+		if got := docs.Guides(words); !slices.ContainsFunc(got, func(e docs.Explanation) bool { return e.Section == want }) {
+			t.Errorf("%s: %v, want %q among them", words, got, want)
+		}
+	}
+	for word, want := range map[string]string{"exit": "exit-status", "coming": "coming-from", "e": "", "": ""} {
+		if p, _ := docs.Near(word); p.Topic != want {
+			t.Errorf("%q is near the page %q; want %q", word, p.Topic, want)
+		}
+	}
+	for _, words := range []string{"", "-", "quixotic"} {
+		if got := docs.Guides(words); got != nil {
+			t.Errorf("%q gives %v", words, got)
+		}
+	}
+	if p, ok := docs.Find("exit status"); !ok || p.Topic != "exit-status" {
+		t.Errorf("exit status: %v", p.Topic)
 	}
 }

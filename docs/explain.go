@@ -49,12 +49,71 @@ func Sections(words string) string {
 	return strings.Join(texts, "\n")
 }
 
-// Headings gives where they stand alone.
-func Headings(words string) (out []Explanation) {
-	for _, s := range sections(words) {
-		out = append(out, s.Explanation)
+// mostGuides is how many sections are named for words. Behind fewer than fewGuides come the
+// commands.
+const mostGuides, fewGuides = 6, 3
+
+// Guides gives where the guides answer: the sections whose heading has all these words, and
+// behind them those whose text has them most often. Where few have them, the commands whose
+// help does come last.
+func Guides(words string) (out []Explanation) {
+	want := parts(words)
+	if len(want) == 0 {
+		return nil
+	}
+	type found struct {
+		Explanation
+		often int
+	}
+	var list []found
+	look := func(s section) {
+		has := parts(withoutQuestions(s.text))
+		often := len(has)
+		for _, w := range want {
+			n := 0
+			for _, h := range has {
+				if h == w {
+					n++
+				}
+			}
+			often = min(often, n)
+		}
+		if s.heads(want) {
+			often += 1 << 20
+		}
+		if often > 0 {
+			list = append(list, found{s.Explanation, often})
+		}
+	}
+	for _, s := range guides() {
+		look(s)
+	}
+	byOften := func(list []found) {
+		slices.SortStableFunc(list, func(a, b found) int { return b.often - a.often })
+	}
+	byOften(list)
+	if n := len(list); n < fewGuides {
+		for _, s := range commands() {
+			look(s)
+		}
+		byOften(list[n:])
+	}
+	for _, f := range list[:min(len(list), mostGuides)] {
+		out = append(out, f.Explanation)
 	}
 	return out
+}
+
+// withoutQuestions is a text without the lines in which bide docs is asked for a word, which
+// answer nothing of that word.
+func withoutQuestions(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "$ bide docs ") && !strings.HasPrefix(line, "bide: there is no topic ") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // Command gives the help of a command, in Markdown, "" if there is none: by its name, with
@@ -76,23 +135,73 @@ type section struct {
 	text        string
 }
 
+// sections are those of the guides whose heading has all these words.
 func sections(words string) (out []section) {
-	want := strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return r == ' ' || r == '-' || r == '_' })
+	want := parts(words)
+	for _, s := range guides() {
+		if len(want) > 0 && s.heads(want) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// commands are the commands with their help; the topic of one is its name.
+func commands() (out []section) {
+	page, _ := Find("commands")
+	for _, part := range strings.Split("\n"+page.Text, "\n## bide ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		out = append(out, section{Explanation{Topic: name, Section: "bide " + name}, text})
+	}
+	return out
+}
+
+// guides are all sections of the guides, with what stands before the first, under the title
+// of the page; a section inside another stands for itself too.
+func guides() (out []section) {
 	for _, p := range Pages() {
-		if p.Made || len(want) == 0 {
+		if p.Made {
 			continue
 		}
-		for _, part := range strings.Split("\n"+p.Text, "\n## ")[1:] {
-			heading, _, _ := strings.Cut(part, "\n")
-			has := strings.Fields(strings.ToLower(strings.Map(letters, heading)))
-			if !slices.ContainsFunc(want, func(w string) bool {
-				return !slices.ContainsFunc(has, func(h string) bool { return h == w || h == w+"s" || h+"s" == w })
-			}) {
-				out = append(out, section{Explanation{Topic: p.Topic, Section: heading}, part[len(heading):]})
+		parts := strings.Split("\n"+p.Text, "\n## ")
+		out = append(out, section{Explanation{Topic: p.Topic, Section: p.Title}, strings.Replace(parts[0], "# "+p.Title, "", 1)})
+		for _, part := range parts[1:] {
+			for i, inner := range strings.Split(part, "\n### ") {
+				if i == 0 {
+					inner = part
+				}
+				heading, _, _ := strings.Cut(inner, "\n")
+				out = append(out, section{Explanation{Topic: p.Topic, Section: heading}, inner[len(heading):]})
 			}
 		}
 	}
 	return out
+}
+
+// heads reports whether the heading has all words, as parts gives them.
+func (s *section) heads(want []string) bool {
+	has := parts(s.Section)
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(has, w) })
+}
+
+// parts are the words of a text without what their forms end with: merge, merges and
+// merging are one.
+func parts(text string) []string {
+	list := strings.FieldsFunc(strings.ToLower(strings.Map(letters, text)), func(r rune) bool { return r == ' ' })
+	for i, w := range list {
+		w = strings.Trim(w, ".")
+		if strings.HasSuffix(w, "ies") {
+			w = strings.TrimSuffix(w, "ies") + "y"
+		}
+		for _, end := range []string{"ing", "es", "ed", "s", "e"} {
+			if short, ok := strings.CutSuffix(w, end); ok && len(short) > 2 {
+				w = short
+				break
+			}
+		}
+		list[i] = w
+	}
+	return slices.DeleteFunc(list, func(w string) bool { return w == "" })
 }
 
 // letters makes a blank of what is no letter, digit or part of a name.

@@ -70,9 +70,9 @@ var impossible = []struct {
 	{"Ratio", retry.QuotaConfig{Ratio: math.NaN()}},
 	{"Ratio", retry.QuotaConfig{Ratio: math.Inf(1)}},
 	{"Ratio", retry.QuotaConfig{Ratio: 1001}},
-	{"Floor", retry.QuotaConfig{Floor: math.MaxInt}},
+	{"Initial", retry.QuotaConfig{Initial: math.MaxInt}},
 	{"Capacity", retry.QuotaConfig{Capacity: -1}},
-	{"Capacity", retry.QuotaConfig{Capacity: 4, Floor: 5}},
+	{"Capacity", retry.QuotaConfig{Capacity: 4, Initial: 5}},
 	{"Capacity", retry.QuotaConfig{Capacity: math.MaxInt}},
 
 	{"Initial", backoff.Schedule{Initial: -1}},

@@ -398,7 +398,7 @@ func TestPeersFallbackAndOrder(t *testing.T) {
 
 // The retries of a target are bounded together.
 func TestPeersQuotas(t *testing.T) {
-	q, err := retry.NewQuota(retry.QuotaConfig{Ratio: 0.2, Floor: 2, Capacity: 2})
+	q, err := retry.NewQuota(retry.QuotaConfig{Ratio: 0.2, Initial: 2, Capacity: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

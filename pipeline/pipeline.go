@@ -145,30 +145,32 @@ func (m *goModule) Call(ctx context.Context, args []any) (any, error) { return m
 // caller chooses how values get into In and out of Out. Strings, int64,
 // float64 and bool are run-time values as they are.
 func caller[In, Out any](in *inputs, out *codec, fn func(context.Context, In) (Out, error)) func(context.Context, []any) (any, error) {
-	decode := func(args []any, into *In) error { return in.decode(args, reflect.ValueOf(into).Elem()) }
+	decode := func(args []any) (into In, err error) {
+		err = in.decode(args, reflect.ValueOf(&into).Elem())
+		return into, err
+	}
 	if in.direct {
-		decode = func(args []any, into *In) error {
+		decode = func(args []any) (In, error) {
 			v, ok := args[0].(In)
 			if !ok {
-				return fmt.Errorf("the argument is a %T, not a %T", args[0], v)
+				return v, fmt.Errorf("the argument is a %T, not a %T", args[0], v)
 			}
-			*into = v
-			return nil
+			return v, nil
 		}
 	}
-	encode := func(v *Out) (any, error) { return out.encode(reflect.ValueOf(v).Elem()) }
+	encode := func(v Out) (any, error) { return out.encode(reflect.ValueOf(&v).Elem()) }
 	if out.direct {
-		encode = func(v *Out) (any, error) { return *v, nil }
+		encode = func(v Out) (any, error) { return v, nil }
 	}
 	return func(ctx context.Context, args []any) (any, error) {
-		var arg In
-		if err := decode(args, &arg); err != nil {
+		arg, err := decode(args)
+		if err != nil {
 			return nil, err
 		}
 		result, err := fn(ctx, arg)
 		if err != nil {
 			return nil, err
 		}
-		return encode(&result)
+		return encode(result)
 	}
 }

@@ -193,3 +193,42 @@ func BenchmarkPipeline(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMapped is a map over 10,000 elements by a builtin and by a Go module.
+func BenchmarkMapped(b *testing.B) {
+	reg := &pipeline.Registry{}
+	if err := pipeline.Add(reg, "Noop", func(_ context.Context, x int64) (int64, error) { return x, nil }); err != nil {
+		b.Fatal(err)
+	}
+	xs := make([]any, 10_000)
+	for i := range xs {
+		xs[i] = int64(i)
+	}
+	for name, call := range map[string]string{"builtin": "add(x, 1)", "module": "Noop(x)"} {
+		p, err := pipeline.Compile("map.cst", []byte("in xs: List<Int>\nys = map(xs, (x) => "+call+")\nout ys\n"), pipeline.Modules(reg))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Run(b.Context(), map[string]any{"xs": xs}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestNamedLimitsAreRefused: they are those of a machine that bide runs on, and a Go program
+// has none.
+func TestNamedLimitsAreRefused(t *testing.T) {
+	var modules pipeline.Registry
+	if err := pipeline.Add(&modules, "Twice", func(_ context.Context, n int) (int, error) { return 2 * n, nil }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := pipeline.Compile("a.cst", []byte("out a = Twice(2) with limits: \"gpu\"\n"), pipeline.Modules(&modules))
+	if err == nil || !strings.Contains(err.Error(), "a.cst:1:9") || !strings.Contains(err.Error(), "use concurrency or throttle") {
+		t.Errorf("%v", err)
+	}
+}

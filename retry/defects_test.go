@@ -255,7 +255,7 @@ func TestDelayOfTheLastAttempt(t *testing.T) {
 // A retry that was paid for, interrupted, resumed and successful gives its token
 // back; an operation that the breaker refuses deposits nothing.
 func TestQuotaOverLivesAndRefusals(t *testing.T) {
-	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
+	q := quota(t, retry.QuotaConfig{Ratio: -1, Initial: 3})
 	p := retry.Policy{Quota: q}
 	m := driver.NewMachine(&p, time.Now())
 	if d := m.Next(errFlaky, time.Now()); d.Action != driver.ActionRetry || q.Balance() != 2 {
@@ -264,7 +264,7 @@ func TestQuotaOverLivesAndRefusals(t *testing.T) {
 	if _, err := driver.Drive(t.Context(), &driver.Operation{Policy: &p, State: m.State()}, func(context.Context, int) (int, error) { return 1, nil }); err != nil || q.Balance() != 3 {
 		t.Errorf("%v, balance %v", err, q.Balance())
 	}
-	p.Quota = quota(t, retry.QuotaConfig{Ratio: 1, Floor: 1})
+	p.Quota = quota(t, retry.QuotaConfig{Ratio: 1, Initial: 1})
 	p.Breaker = breaker(t, circuit.Config{})
 	p.Breaker.Open(true)
 	if _, err := get(t.Context(), p, failing(0).call); !errors.Is(err, circuit.ErrOpen) || p.Quota.Balance() != 1 {

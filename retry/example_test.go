@@ -102,7 +102,7 @@ func ExampleLoop() {
 
 // One quota serves all operations on a target.
 func ExampleNewQuota() {
-	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: 0.5, Floor: 1})
+	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: 0.5, Initial: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

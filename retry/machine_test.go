@@ -26,7 +26,7 @@ func (h hint) Error() string                     { return "busy" }
 func (h hint) RetryAfter() (time.Duration, bool) { return time.Duration(h), true }
 
 func TestMachineDecides(t *testing.T) {
-	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: -1, Floor: -1})
+	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: -1, Initial: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

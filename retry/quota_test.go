@@ -27,7 +27,7 @@ func TestQuotaSettings(t *testing.T) {
 	if got := quota(t, retry.QuotaConfig{}).Balance(); got != 10 {
 		t.Errorf("by default the balance is %v", got)
 	}
-	q := quota(t, retry.QuotaConfig{Ratio: .5, Floor: -1, Capacity: 2})
+	q := quota(t, retry.QuotaConfig{Ratio: .5, Initial: -1, Capacity: 2})
 	for i, want := range []float64{.5, 1, 1.5, 2, 2} { // up to the capacity
 		if _, err := get(t.Context(), retry.Policy{Quota: q}, failing(0).call); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestQuotaSettings(t *testing.T) {
 			t.Errorf("after %d operations the balance is %v, want %v", i+1, got, want)
 		}
 	}
-	for _, c := range []retry.QuotaConfig{{Ratio: math.NaN()}, {Ratio: 1001}, {Floor: 5, Capacity: 4}, {Capacity: -1}, {Capacity: math.MaxInt}} {
+	for _, c := range []retry.QuotaConfig{{Ratio: math.NaN()}, {Ratio: 1001}, {Initial: 5, Capacity: 4}, {Capacity: -1}, {Capacity: math.MaxInt}} {
 		if _, err := retry.NewQuota(c); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}
@@ -46,7 +46,7 @@ func TestQuotaSettings(t *testing.T) {
 // The token is taken before the wait, and the last error is not lost.
 func TestQuotaIsAskedBeforeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 1})
+		q := quota(t, retry.QuotaConfig{Ratio: -1, Initial: 1})
 		s := failing(9)
 		_, err := get(t.Context(), retry.Policy{Attempts: 9, Backoff: doubling(10 * sec), Quota: q}, s.call)
 		e := ended(t, err, driver.ReasonQuota, 2)
@@ -61,7 +61,7 @@ func TestQuotaIsAskedBeforeTheWait(t *testing.T) {
 // than n·ratio + floor retries.
 func TestAmplificationIsBounded(t *testing.T) {
 	const n, ratio, floor = 1000, .1, 5
-	q := quota(t, retry.QuotaConfig{Ratio: ratio, Floor: floor, Capacity: n})
+	q := quota(t, retry.QuotaConfig{Ratio: ratio, Initial: floor, Capacity: n})
 	var calls atomic.Int64
 	var wait sync.WaitGroup
 	for range 8 {
@@ -89,7 +89,7 @@ func TestAmplificationIsBounded(t *testing.T) {
 // Lesson: what succeeds gives its token back, and deposits are made once for
 // an operation, so that a quota that was used up fills again.
 func TestQuotaRefunds(t *testing.T) {
-	q := quota(t, retry.QuotaConfig{Ratio: .25, Floor: 2})
+	q := quota(t, retry.QuotaConfig{Ratio: .25, Initial: 2})
 	if _, err := get(t.Context(), retry.Policy{Quota: q}, failing(1).call); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestQuotaRefunds(t *testing.T) {
 // by a breaker.
 func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
+		q := quota(t, retry.QuotaConfig{Ratio: -1, Initial: 3})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec, cancel)
 		_, err := get(ctx, retry.Policy{Backoff: doubling(10 * sec), Quota: q}, failing(9).call)
@@ -127,7 +127,7 @@ func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
 
 // A budget that ends an operation takes no token.
 func TestQuotaIsAskedLast(t *testing.T) {
-	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
+	q := quota(t, retry.QuotaConfig{Ratio: -1, Initial: 3})
 	_, err := get(t.Context(), retry.Policy{Quota: q, Budget: 1, Backoff: doubling(sec)}, failing(9).call)
 	ended(t, err, driver.ReasonBudget, 1)
 	if got := q.Balance(); got != 3 {

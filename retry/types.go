@@ -103,10 +103,10 @@ type TimeoutError = driver.TimeoutError
 type Quota = driver.Quota
 
 // QuotaConfig is the settings of a [Quota]: the Ratio of retries to operations, the
-// Floor to begin with, and the Capacity that can be saved up.
+// Initial number of retries, and the Capacity that can be saved up.
 type QuotaConfig = driver.QuotaConfig
 
-// NewQuota returns a quota with Floor tokens, or an error that names every
+// NewQuota returns a quota that has Initial retries to begin with, or an error that names every
 // setting out of its range.
 func NewQuota(c QuotaConfig) (*Quota, error) { return driver.NewQuota(c) }
 

@@ -52,6 +52,7 @@ func measure(quick bool) (list []rows.Row, err error) {
 		{"./pipeline", nil, nil},
 		{"./reading", nil, []string{"-quick"}},
 		{"./throughput", []string{"-long"}, []string{"-quick"}},
+		{"./whole", nil, []string{"-kills", "5"}},
 	} {
 		args := p.whole
 		if quick {

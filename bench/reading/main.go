@@ -8,6 +8,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -72,6 +73,7 @@ func all(binary string, quick bool) (list []rows.Row, err error) {
 		func() error { return b.runs(many) },
 		func() error { return b.resume(many) },
 		b.disk,
+		func() error { return b.simulate(million / 4) },
 		b.program,
 	} {
 		if err := part(); err != nil {
@@ -327,6 +329,40 @@ func (b *bench) disk() error {
 	b.add(float64(large.bytes)/1000, 44, "an item with 40 KB of output, its log included, KB")
 	b.add(float64(letter.journal)/1000, 0.8, "a dead letter in the journal, its item included, KB")
 	b.add(float64(step.all)/1000, 30, "a run of one step on the disk, KB")
+	return nil
+}
+
+// simulate is the processor time of an attempt, of which three in ten fail, in simulations
+// of so many items in all: so many microseconds are 300,000 attempts a second and core.
+func (b *bench) simulate(items int) error {
+	const each = 1e6 / 300_000.0
+	retry := "retry: {attempts: 5, initial_delay: 10ms, jitter: full}"
+	for _, of := range []struct{ what, text string }{
+		{"step", "    - {shell: x, " + retry + "}\n"},
+		{"item", "    - {shell: x}\n  " + retry + "\n"},
+	} {
+		path := filepath.Join(b.dir, of.what+".yml")
+		if err := os.WriteFile(path, []byte("name: simulated\nmap:\n  input: made-up.json\n  max_parallel: 50\n  agent_template:\n"+of.text), 0o600); err != nil {
+			return err
+		}
+		for _, n := range []int{1000, 10_000} {
+			model := filepath.Join(b.dir, "model.yml")
+			if err := os.WriteFile(model, fmt.Appendf(nil, "steps: {'*': {failures: {error: 0.3}, latency: 5ms}}\nitems: %d\n", n), 0o600); err != nil {
+				return err
+			}
+			cmd := b.command("none", "simulate", path, "--model", model, "--seeds", fmt.Sprint(items/n), "--json")
+			out, err := cmd.Output()
+			if err != nil {
+				return fmt.Errorf("bide simulate: %w", err)
+			}
+			var told struct{ Attempts struct{ Mean float64 } }
+			if err := json.Unmarshal(out, &told); err != nil {
+				return fmt.Errorf("bide simulate: %w", err)
+			}
+			took := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+			b.add(took.Seconds()*1e6/told.Attempts.Mean/float64(items/n), each, "simulate: an attempt with %s retries, runs of %d items, µs", of.what, n)
+		}
+	}
 	return nil
 }
 

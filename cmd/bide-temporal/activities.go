@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/diag"
 	"go.temporal.io/api/serviceerror"
@@ -23,6 +24,8 @@ type activities struct {
 	heartbeat func(ctx context.Context, token []byte) error
 	// wish asks the coordinator of a run whether it stops.
 	wish func(ctx context.Context, run string) (cluster.Stop, error)
+	// signal tells the coordinator of a run something of a lane.
+	signal func(ctx context.Context, run string, e laneEnd) error
 }
 
 // beatEvery is how often that is, at the most; a provider may charge for each.
@@ -30,6 +33,7 @@ const beatEvery = 5 * time.Second
 
 func registerMain(w worker.Registry, a *activities) {
 	w.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: workflowType})
+	w.RegisterWorkflowWithOptions(Lane, workflow.RegisterOptions{Name: laneType})
 	w.RegisterActivityWithOptions(a.adopt, activity.RegisterOptions{Name: adoptActivity})
 	w.RegisterActivityWithOptions(a.adoptHome, activity.RegisterOptions{Name: adoptHome})
 	w.RegisterActivityWithOptions(a.begin, activity.RegisterOptions{Name: beginActivity})
@@ -45,8 +49,23 @@ func registerLanes(w worker.Registry, a *activities) {
 func (a *activities) lane(ctx context.Context, l cluster.Lease) (cluster.Settled, error) {
 	ctx, drain, end := a.alive(ctx, l.Run, l.Heartbeat)
 	defer end()
-	out, err := a.worker.Lane(ctx, l, drain)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	tell, over := context.WithCancel(ctx)
+	defer over()
+	out, err := a.worker.Lane(ctx, l, drain, func(first int) { telling.Go(func() { a.slow(tell, l, first) }) })
 	return out, final(err)
+}
+
+// slow tells a run, until it knows or the lane has ended, how many items a lane keeps that
+// is at one that takes longer than its lease.
+func (a *activities) slow(ctx context.Context, l cluster.Lease, first int) {
+	for try := 1; ; try++ {
+		err := a.signal(ctx, l.Run, laneEnd{Life: l.Life, Lease: l.ID, How: laneSlow, Keep: first})
+		if err == nil || errors.As(err, new(*serviceerror.NotFound)) || (clock.Machine{}).Wait(ctx, cluster.HoldOf(try), nil) != nil {
+			return
+		}
+	}
 }
 
 func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.HomeDone, error) {
@@ -62,7 +81,7 @@ func (a *activities) adopt(ctx context.Context, l cluster.Lease) (cluster.Settle
 	return a.worker.Adopt(l)
 }
 
-func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster.Prefix, error) {
+func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster.HomeLeft, error) {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
 	return a.worker.AdoptHome(t)
@@ -196,6 +215,13 @@ func wishes(c client.Client) func(context.Context, string) (cluster.Stop, error)
 			err = v.Get(&s)
 		}
 		return s, err
+	}
+}
+
+// signals are those of a client.
+func signals(c client.Client) func(context.Context, string, laneEnd) error {
+	return func(ctx context.Context, run string, e laneEnd) error {
+		return c.SignalWorkflow(ctx, WorkflowID(run), "", laneSignal, e)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/cluster"
@@ -183,10 +184,11 @@ map:
   distinct: item.n
   offset: 1
   max_items: 3
+  min_items: 3
   max_parallel: 1
   label: 'no ${item.n}'
   agent_timeout: 10m
-  timeout_config: {command_timeouts: {shell: 4}, timeout_policy: hybrid, cleanup_grace_period: 1s, timeout_action: skip}
+  timeout_config: {command_timeouts: {shell: 3}, timeout_policy: hybrid, cleanup_grace_period: 1s, timeout_action: skip}
   retry_on_failure: 1
   start_delay: 10ms
   agent_template:
@@ -197,9 +199,9 @@ mode: mapreduce
 map:
   input: {command: 'echo a; echo b', format: lines}
   max_parallel: 1
-  timeout_per_agent: 60s
+  timeout_per_agent: 3s
   retry: {attempts: 2, initial_delay: 10ms}
-  timeout_config: {agent_timeout_secs: 4, cleanup_grace_period_secs: 1, timeout_action: dlq}
+  timeout_config: {agent_timeout_secs: 60, cleanup_grace_period_secs: 1, timeout_action: dlq}
   agent_template:
     - shell: echo "${item}" >> handled; test "${item}" = a || sleep 30
 `},
@@ -236,6 +238,21 @@ mode: standard
 max_iterations: 3
 template: {name: ci, source: ci.yml, with: {level: low}, override: {timeout: 600}}
 `, files: map[string]string{"ci.yml": "parameters: {optional: [{name: level}]}\ncommands: [{shell: 'echo ${level} ${workflow.iteration} >> handled'}]\n"}},
+	"evidence": {text: `
+mode: mapreduce
+isolation: worktree
+map:
+  input: items.jsonl
+  max_parallel: 2
+  retry_config: {attempts: 2, initial_delay: 10ms}
+  agent_template:
+    - shell: |
+        printf %s "${evidence.output}" | tail -n 1 > ${item.id}
+        test "${item.n}" -ne 2 || echo changed > items.jsonl
+  evidence:
+    checks: ['test ${item.id} = i0 || grep "not shown" ${item.id} || { echo not shown; exit 1; }']
+    protect: [items.jsonl]
+`, items: 3},
 	"the older form": {text: `
 workflow: {commands: [{shell: echo older > result}]}
 `},
@@ -258,13 +275,17 @@ func TestAlike(t *testing.T) {
 			here := newPlaceOf(t, c.flow, c.text, c.items, c.files)
 			opt := here.options(c.flow)
 			opt.Store = here.home
-			sum, err := engine.Run(context.Background(), opt)
+			there := newPlaceOf(t, c.flow, c.text, c.items, c.files)
+			var sum *engine.Summary
+			var err error
+			var both sync.WaitGroup // most of them wait for much of their time
+			both.Go(func() { sum, err = engine.Run(context.Background(), opt) })
+			there.env.ExecuteWorkflow(Run, there.input())
+			both.Wait()
 			if err != nil {
 				t.Fatal(err)
 			}
 			here.run = sum.Run
-			there := newPlaceOf(t, c.flow, c.text, c.items, c.files)
-			there.env.ExecuteWorkflow(Run, there.input())
 			there.result()
 			if a, b := here.told(c.loose), there.told(c.loose); a != b {
 				t.Errorf("on one machine:\n%s\non Temporal:\n%s", a, b)
@@ -277,7 +298,6 @@ func TestAlike(t *testing.T) {
 var refused = map[string]string{
 	"merge":          "mode: mapreduce\nisolation: none\nmap: {input: [1], agent_template: [{shell: a}]}\nmerge: [{shell: a}]\n",
 	"merge_queue":    "mode: mapreduce\nisolation: none\nmap: {input: [1], agent_template: [{shell: a}]}\nmerge_queue: {verify: a}\n",
-	"evidence":       "mode: mapreduce\nisolation: none\nmap: {input: [1], evidence: {checks: [a]}, agent_template: [{shell: a}]}\n",
 	"limits":         "mode: mapreduce\nmap: {input: [1], limits: gpu, agent_template: [{shell: a}]}\n",
 	"canary":         "mode: mapreduce\nmap: {input: [1], canary: 1, agent_template: [{shell: a}]}\n",
 	"same_error":     "mode: mapreduce\nmap: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: true}\n",
@@ -324,7 +344,7 @@ func TestEveryKey(t *testing.T) {
 		if problems.HasErrors() {
 			t.Fatal(problems)
 		}
-		list := cluster.Refused(f, "")
+		list := cluster.Refused(f, "", "")
 		if !list.HasErrors() || list[0].Line == 0 || list[0].Suggestion == "" {
 			t.Errorf("%s: %v", key, list)
 		}
@@ -379,5 +399,5 @@ func (p *place) told(loose bool) string {
 		slices.Sort(lines)
 		fmt.Fprintf(&b, "%s: %q\n", name, lines)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), p.run, "RUN")
 }

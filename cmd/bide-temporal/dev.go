@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +11,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 )
 
 const (
@@ -61,7 +65,10 @@ func serve(address, database string) (*devServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, "server", "start-dev", "--headless", "--ip", host, "--port", port, "--db-filename", database, "--log-level", "error")
+	cmd := exec.Command(program, "server", "start-dev", "--headless", "--ip", host, "--port", port, "--db-filename", database, "--log-level", "error",
+		"--dynamic-config-value", "matching.useNewMatcher=true", "--dynamic-config-value", "matching.enableFairness=true",
+		// Each partition of a queue has an order of its own.
+		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1", "--dynamic-config-value", "matching.numTaskqueueWritePartitions=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for this process, which ends it last
 	if err := cmd.Start(); err != nil {
@@ -78,8 +85,9 @@ func serve(address, database string) (*devServer, error) {
 			return nil, fmt.Errorf("Temporal's development server ended before it answered on %s: %v", address, cmd.ProcessState)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if c, err := net.Dial("tcp", address); err == nil {
-			return &devServer{Process: cmd.Process, ended: ended}, c.Close()
+		if c, err := client.Dial(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}); err == nil { // it listens for some time before it answers
+			c.Close()
+			return &devServer{Process: cmd.Process, ended: ended}, nil
 		}
 	}
 	return nil, errors.Join(fmt.Errorf("Temporal's development server does not answer on %s after %v", address, devWait), cmd.Process.Kill())

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	history "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -21,18 +22,40 @@ import (
 )
 
 // keep has the tests against a real server keep the histories that they make, as
-// those that TestGolden replays: go test -run 'Crashes|Interrupt|Leaving|StoreAwayStop|ControlOfARun' -args -keep-histories.
+// those that TestGolden replays: go test -run 'Crashes|Interrupt|Leaving|StoreAwayStop|ControlOfARun|ServerHandOver' -args -keep-histories.
 // Where TestGolden fails otherwise, runs in progress could not continue: the number of the
 // protocol has to change with the workflow.
 var keep = flag.Bool("keep-histories", false, "keep the histories of the tests against a real server")
 
 const goldens = "testdata/histories"
 
-// keepHistory writes the history of a site's run.
+// keepHistory writes the history of a site's run, and that of its first lane.
 func (s *site) keepHistory(name string) {
 	if !*keep {
 		return
 	}
+	s.t.Helper()
+	c := s.client()
+	defer c.Close()
+	for name, id := range map[string]string{name: WorkflowID(s.only()), name + "-lane": laneID(cluster.Lease{Run: s.only(), Log: cluster.LaneLog(1, 1)})} {
+		text, err := proto.Marshal(&history.History{Events: s.eventsOf(c, id, "")})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		f, err := os.Create(filepath.Join(goldens, name+".pb.gz"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		z := gzip.NewWriter(f)
+		_, err = z.Write(text)
+		if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// client is one of the site's server.
+func (s *site) client() client.Client {
 	s.t.Helper()
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -43,37 +66,25 @@ func (s *site) keepHistory(name string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer c.Close()
-	var all history.History
-	for it := c.GetWorkflowHistory(context.Background(), WorkflowID(s.only()), "", false, 1); it.HasNext(); {
+	return c
+}
+
+// eventsOf are those of an execution of a workflow; of the last one where none is named.
+func (s *site) eventsOf(c client.Client, id, execution string) (list []*history.HistoryEvent) {
+	s.t.Helper()
+	for it := c.GetWorkflowHistory(context.Background(), id, execution, false, 1); it.HasNext(); {
 		e, err := it.Next()
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		all.Events = append(all.Events, e)
+		list = append(list, e)
 	}
-	text, err := proto.Marshal(&all)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	f, err := os.Create(filepath.Join(goldens, name+".pb.gz"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	z := gzip.NewWriter(f)
-	_, err = z.Write(text)
-	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
-		s.t.Fatal(err)
-	}
+	return list
 }
 
 func silent() log.Logger {
 	return log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 }
-
-// recordedType is the workflow's name in the histories: they were made by protocol 2,
-// whose workflow decided alike about runs that nothing had begun.
-const recordedType = "bide.run.v2"
 
 // TestGolden: the workflow decides as it did when these histories were made.
 func TestGolden(t *testing.T) {
@@ -87,7 +98,8 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: recordedType})
+		r.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: workflowType})
+		r.RegisterWorkflowWithOptions(Lane, workflow.RegisterOptions{Name: laneType})
 		if err := r.ReplayWorkflowHistory(silent(), historyOf(t, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

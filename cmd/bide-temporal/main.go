@@ -6,21 +6,29 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/bide-dev/bide/cmd/bide-temporal/bucket"
+	"github.com/bide-dev/bide/cmd/bide-temporal/database"
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/proc"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 )
 
@@ -28,9 +36,11 @@ const usage = `bide-temporal is started by bide: bide run --on temporal, bide wo
   bide-temporal start STORE RUN        begins a life of a run; dead letters that it runs again come on standard input
   bide-temporal stop RUN [now]         asks it to stop
   bide-temporal status RUN...          tells of each whether Temporal has it, and what holds it up, as JSON
+  bide-temporal cluster                tells how workers and runs stand, as JSON
   bide-temporal control RUN            has its map do what comes as JSON on standard input
   bide-temporal worker SLOTS STORE...  works for runs of these stores, and of any where none is named
   bide-temporal dev DATABASE SLOTS     a development server and two workers
+  bide-temporal store STORE            serves the objects of a store s3: or postgres: on standard input, a connection
 `
 
 func main() {
@@ -44,6 +54,7 @@ func main() {
 }
 
 func command(args []string) error {
+	registerStores()
 	word := func(i int) string {
 		if i < len(args) {
 			return args[i]
@@ -57,16 +68,40 @@ func command(args []string) error {
 		return stop(word(1), word(2) == "now")
 	case word(0) == "status" && len(args) >= 2:
 		return status(args[1:])
+	case word(0) == "cluster" && len(args) == 1:
+		return clusterState()
 	case word(0) == "control" && len(args) == 2:
 		return control(word(1))
 	case word(0) == "worker" && len(args) >= 2:
 		return work(word(1), args[2:])
+	case word(0) == "store" && len(args) == 2:
+		return serveStore(word(1))
 	case word(0) == "dev" && len(args) == 3:
 		return dev(word(1), word(2))
 	}
 	fmt.Fprint(os.Stderr, usage)
 	os.Exit(2)
 	return nil
+}
+
+// registerStores has stores opened that need a client of a server.
+func registerStores() {
+	cluster.Register("s3", bucket.Open)
+	cluster.Register("postgres", database.Open)
+}
+
+// serveStore serves a store's objects for a program that has no client of its server: its
+// standard input is a connection.
+func serveStore(text string) error {
+	conn, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return fmt.Errorf("the standard input is to be a connection: %w", err)
+	}
+	s, err := cluster.OpenStore(text)
+	if err != nil {
+		return err
+	}
+	return cluster.Serve(conn, s.Objects())
 }
 
 // patience is how long a command waits for the server.
@@ -77,8 +112,18 @@ func start(store, run string) error {
 	if err := json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&in.Again); err != nil {
 		return fmt.Errorf("the dead letters of run %s: %w", run, err)
 	}
+	s, err := cluster.OpenStore(store)
+	if err != nil {
+		return err
+	}
+	plan, err := s.Run(run).Plan()
+	if err != nil {
+		return err
+	}
 	return withClient(func(ctx context.Context, c client.Client) error {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: WorkflowID(run), TaskQueue: mainQueue,
+			// All that the run has done inherits these: of runs that are served alike, each has an equal share.
+			Priority:                                 temporal.Priority{PriorityKey: cmp.Or(plan.Priority, cluster.UsualPriority), FairnessKey: run},
 			WorkflowExecutionErrorWhenAlreadyStarted: true, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			Memo: map[string]any{"bide.store": store}}, workflowType, in)
 		if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
@@ -137,14 +182,18 @@ func work(text string, stores []string) error {
 	if err != nil {
 		return err
 	}
-	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c)}
+	mine.Queue = mainQueue + ".home." + rand.Text()
+	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c), signal: signals(c)}
 	// The commands of lanes may keep a workflow from a processor for more than the usual second.
-	short := worker.New(c, mainQueue, worker.Options{DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second})
+	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second})
 	registerMain(short, a)
-	lanes := worker.New(c, laneQueue, worker.Options{MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
+	lanes := worker.New(c, laneQueue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
 		DisableEagerActivities: true, WorkerStopTimeout: grace})
 	registerLanes(lanes, a)
-	if err := errors.Join(short.Start(), lanes.Start()); err != nil {
+	own := worker.New(c, mine.Queue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: 1, MaxConcurrentActivityTaskPollers: 1,
+		DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace})
+	own.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})
+	if err := errors.Join(short.Start(), lanes.Start(), own.Start()); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "worker of %d %s, ready\n", slots, map[bool]string{true: "slot", false: "slots"}[slots == 1])
@@ -154,7 +203,14 @@ func work(text string, stores []string) error {
 	fmt.Fprintln(os.Stderr, "leaving: what runs may end within 10s, a second interrupt ends it at once")
 	mine.Leave()
 	done := make(chan struct{})
-	go func() { lanes.Stop(); short.Stop(); close(done) }()
+	go func() {
+		var all sync.WaitGroup
+		all.Go(lanes.Stop)
+		all.Go(own.Stop)
+		all.Wait()
+		short.Stop()
+		close(done)
+	}()
 	select {
 	case <-done:
 	case <-ch:

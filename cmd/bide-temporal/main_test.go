@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/cli"
@@ -19,7 +20,10 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	case "bide-temporal":
 		if n := os.Getenv("BIDE_TEST_PROTOCOL"); n != "" { // as one of another version
-			workflowType, mainQueue, laneQueue = "bide.run.v"+n, "bide.p"+n, "bide.p"+n+".lanes"
+			workflowType, laneType, mainQueue, laneQueue = "bide.run.v"+n, "bide.lane.v"+n, "bide.p"+n, "bide.p"+n+".lanes"
+		}
+		if n, err := strconv.Atoi(os.Getenv("BIDE_TEST_EVENTS")); err == nil { // hands over early
+			manyEvents = n
 		}
 		if err := command(os.Args[1:]); err != nil {
 			fmt.Fprintf(os.Stderr, "bide: %s\n", err)
@@ -27,5 +31,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if buckets.Server != nil {
+		buckets.Close()
+	}
+	os.Exit(code)
 }

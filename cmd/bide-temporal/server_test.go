@@ -214,9 +214,11 @@ func (s *site) only() string {
 	return id
 }
 
-func (s *site) summary() journal.Summary {
+func (s *site) summary() journal.Summary { return s.summaryOf(s.only()) }
+
+func (s *site) summaryOf(run string) journal.Summary {
 	s.t.Helper()
-	r, err := s.home.Read(s.only())
+	r, err := s.home.Read(run)
 	if err != nil {
 		s.t.Fatal(err)
 	}

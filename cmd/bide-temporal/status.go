@@ -33,49 +33,61 @@ type standing struct {
 }
 
 func status(runs []string) error {
-	key, err := newCrypt(os.Getenv(KeyFile))
-	if err != nil {
-		return err
-	}
 	return withClient(func(ctx context.Context, c client.Client) error {
-		list := make([]standing, len(runs))
-		alone, asked := "", false // what they all have in common
-		for i, run := range runs {
-			s := &list[i]
-			s.Run = run
-			d, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), "")
-			switch {
-			case errors.As(err, new(*serviceerror.NotFound)):
-				s.Word = "none"
-				continue
-			case err != nil:
-				return err
-			case d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
-				s.Word = "closed"
-				if err := c.GetWorkflow(ctx, WorkflowID(run), "").Get(ctx, nil); err != nil {
-					s.Trouble = told(err)
-				}
-				continue
-			}
-			s.Word = "running"
-			if !asked {
-				asked = true
-				if alone, err = nobody(ctx, c); err != nil {
-					return err
-				}
-			}
-			if s.Trouble = failing(d, failures(key)); s.Trouble == "" && alone != "" && !heard(d, time.Now()) {
-				lately, err := worked(ctx, c, run)
-				if err != nil {
-					return err
-				}
-				if !lately {
-					s.Trouble = alone
-				}
-			}
+		list, err := standings(ctx, c, runs)
+		if err != nil {
+			return err
 		}
 		return json.NewEncoder(os.Stdout).Encode(list)
 	})
+}
+
+// standings are what Temporal knows of runs.
+func standings(ctx context.Context, c client.Client, runs []string) ([]standing, error) {
+	key, err := newCrypt(os.Getenv(KeyFile))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]standing, len(runs))
+	alone, asked := "", false // what they all have in common
+	for i, run := range runs {
+		s := &list[i]
+		s.Run = run
+		d, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), "")
+		switch {
+		case errors.As(err, new(*serviceerror.NotFound)):
+			s.Word = "none"
+			continue
+		case err != nil:
+			return nil, err
+		case d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+			s.Word = "closed"
+			if err := c.GetWorkflow(ctx, WorkflowID(run), "").Get(ctx, nil); err != nil {
+				s.Trouble = told(err)
+			}
+			continue
+		}
+		s.Word = "running"
+		if !asked {
+			asked = true
+			if alone, err = nobody(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		if s.Trouble = failing(d, failures(key)); s.Trouble == "" && alone != "" && !heard(d, time.Now()) {
+			lately, err := laneHeard(ctx, c, run)
+			if err == nil && !lately {
+				lately, err = worked(ctx, c, run)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if !lately {
+				s.Trouble = alone
+			}
+		}
+	}
+	return list, nil
 }
 
 // seen is how long ago a worker that is there asked for work at the most: it asks for
@@ -84,14 +96,9 @@ const seen = 75 * time.Second
 
 // nobody says that no worker is there; "" where one is.
 func nobody(ctx context.Context, c client.Client) (string, error) {
-	q, err := c.DescribeTaskQueue(ctx, mainQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
-	if err != nil {
+	list, err := workersOf(ctx, c)
+	if err != nil || len(list) > 0 {
 		return "", err
-	}
-	for _, p := range q.Pollers {
-		if time.Since(p.LastAccessTime.AsTime()) < seen {
-			return "", nil
-		}
 	}
 	return fmt.Sprintf("no worker takes work of protocol %d (the queue %s): start bide worker there, or one of this version", cluster.Protocol, mainQueue), nil
 }
@@ -110,6 +117,25 @@ func heard(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) 
 		}
 	}
 	return false
+}
+
+// laneHeard is heard of the lanes of a run, as far as a few of them tell.
+func laneHeard(ctx context.Context, c client.Client, run string) (bool, error) {
+	lanes, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: 10, Query: lanesOf(run)})
+	if err != nil {
+		return false, err
+	}
+	for _, e := range lanes.Executions {
+		if d, err := c.DescribeWorkflowExecution(ctx, e.Execution.WorkflowId, ""); err == nil && heard(d, time.Now()) { // it may have ended
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// lanesOf are the lanes of a run that have not ended, as a query.
+func lanesOf(run string) string {
+	return fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '%s-'", laneType, WorkflowID(run))
 }
 
 // worked reports whether a worker has told something of a run lately, as the end of its

@@ -246,7 +246,7 @@ reduce:
 	s.must("control", "last", "pause") // the others last for half a minute
 	touch("free")
 	s.wait("the word of show", func() bool { return strings.Contains(s.must("show"), "paused since") })
-	refused("other machines go on with it", "dlq", "purge", "last", "--all", "-y")
+	refused("other machines run it", "dlq", "purge", "last", "--all", "-y")
 	touch("mended")
 	refused("--as-recorded", "dlq", "retry", "last")
 	letters, told := s.follow("dlq", "retry", "last", "--as-recorded")

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -19,6 +20,7 @@ import (
 // a worker of another protocol does not take their work.
 var (
 	workflowType = fmt.Sprintf("bide.run.v%d", cluster.Protocol)
+	laneType     = fmt.Sprintf("bide.lane.v%d", cluster.Protocol)
 	// mainQueue has workflows and what is soon done, laneQueue what runs steps.
 	mainQueue = fmt.Sprintf("bide.p%d", cluster.Protocol)
 	laneQueue = mainQueue + ".lanes"
@@ -34,6 +36,7 @@ const (
 	stopActivity   = "bide.stop"
 
 	stopSignal    = "stop"
+	laneSignal    = "lane"    // a lane has ended: a laneEnd
 	stopQuery     = "stop"    // whether it stops: a cluster.Stop
 	controlUpdate = "control" // a cluster.Control
 
@@ -47,15 +50,21 @@ const (
 	homeTries = 5
 	// homeBeat is how long nothing may be heard of them, shortBeat of what is soon
 	// done: of a worker that went down with it nothing else tells.
-	homeBeat  = time.Minute
+	homeBeat = time.Minute
+	// homeWait is how long what follows the map waits for the worker that keeps a copy.
+	homeWait  = 10 * time.Second
 	shortBeat = 15 * time.Second
-	// manyEvents is when an execution hands over to the next, whatever the server
-	// suggests: half of what a history may have before it is slow.
-	manyEvents = 8000
 )
+
+// manyEvents is when an execution hands over to the next, whatever the server
+// suggests: half of what a history may have before it is slow.
+var manyEvents = 8000
 
 // WorkflowID is the id of a run's workflow.
 func WorkflowID(run string) string { return "bide-" + run }
+
+// laneID is the id of the workflow that is a lane.
+func laneID(l cluster.Lease) string { return WorkflowID(l.Run) + "-" + l.Log }
 
 // Input is what an execution begins with: a run in the store, and where the
 // execution before it, if there was one, has got to.
@@ -67,6 +76,9 @@ type Input struct {
 	// Coordinator is set once the map has begun.
 	Coordinator *cluster.CoordinatorState `json:"coordinator,omitempty"`
 	Homes       int                       `json:"homes,omitempty"` // home tasks so far
+	// HomeQueue is where the worker is that keeps a copy of the run for what follows its map.
+	HomeQueue string       `json:"home_queue,omitempty"`
+	Stop      *StopRequest `json:"stop,omitempty"` // somebody has stopped it
 	// Began is when this life of the run did; the zero time: now.
 	Began time.Time `json:"began,omitzero"`
 }
@@ -96,7 +108,11 @@ func Run(ctx workflow.Context, in Input) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if in.Stop != nil {
+		r.stopping, r.wanted, r.now = true, true, in.Stop.Now
+	}
 	workflow.Go(ctx, r.signals)
+	workflow.Go(ctx, r.laneSignals)
 	if r.c == nil {
 		if err := r.begin(ctx); err != nil {
 			return "", err
@@ -129,11 +145,15 @@ type run struct {
 	order *cluster.Order
 
 	stopping, now bool
-	wanted        bool        // somebody wants it to stop
-	inMap, told   bool        // lanes are handed out; somebody told the map to do something
-	late          bool        // the time of the run is over, and all who work were told
-	cancels       []canceller // of lanes, and of the home task
+	wanted        bool                // somebody wants it to stop
+	inMap, told   bool                // lanes are handed out; somebody told the map to do something
+	late          bool                // the time of the run is over, and all who work were told
+	cancelHome    workflow.CancelFunc // of the home task, while there is one
+	starting      map[int]bool        // leases whose lane is not there yet
+	cancelled     map[int]bool        // leases whose lane was asked to end soon
+	adopting      map[int]bool        // leases whose log is being read
 	ended         []laneEnd
+	under         int // things under way that the next execution would not know of
 	flushing      bool
 	flushed       time.Time
 	failed        error // why nothing more can be recorded
@@ -141,18 +161,6 @@ type run struct {
 
 // life is that of the run; 0 while it has not begun.
 func (r *run) life() int { return r.order.Life }
-
-// canceller ends an activity: that of a lease, or that of the home task, 0.
-type canceller struct {
-	lease  int
-	cancel workflow.CancelFunc
-}
-
-type laneEnd struct {
-	lease cluster.Lease
-	out   cluster.Settled
-	err   error
-}
 
 func (r *run) whole(ctx workflow.Context) (string, error) {
 	if r.c == nil {
@@ -165,7 +173,7 @@ func (r *run) whole(ctx workflow.Context) (string, error) {
 		if r.c, err = cluster.NewCoordinator(state); err != nil {
 			return "", err
 		}
-		r.order = &r.c.Order
+		r.order, r.HomeQueue = &r.c.Order, done.Queue
 	}
 	if r.stopping {
 		r.c.Stop()
@@ -210,15 +218,24 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 			return done, err
 		}
 		actx, cancel := workflow.WithCancel(ctx)
-		r.cancels = []canceller{{0, cancel}}
+		r.cancelHome = cancel
 		if r.stopping {
 			cancel()
 			actx, _ = workflow.NewDisconnectedContext(ctx) // it is told by t.Halt, or by the store
 		}
-		err := workflow.ExecuteActivity(workflow.WithActivityOptions(actx, once(laneQueue, homeBeat)), homeActivity, t).Get(ctx, &done)
+		opt := once(laneQueue, homeBeat)
+		if t.After && r.HomeQueue != "" {
+			opt.TaskQueue, opt.ScheduleToStartTimeout = r.HomeQueue, homeWait
+		}
+		err := workflow.ExecuteActivity(workflow.WithActivityOptions(actx, opt), homeActivity, t).Get(ctx, &done)
 		cancel()
-		r.cancels = nil
+		r.cancelHome = nil
+		elsewhere := t.After && r.HomeQueue != "" && notStarted(err) // that worker is gone
+		r.HomeQueue = ""
 		switch {
+		case elsewhere:
+			try--
+			continue
 		case err == nil && !done.Moved:
 			r.order.Accept(done.Prefix, workflow.Now(ctx))
 			return done, r.flush(ctx)
@@ -229,12 +246,12 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		case isOver(err):
 			return done, err
 		}
-		var left cluster.Prefix
+		var left cluster.HomeLeft
 		if aerr := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), adoptHome, t).Get(ctx, &left); aerr != nil {
 			return done, aerr
 		}
-		r.order.Accept(left, workflow.Now(ctx))
-		begun = begun || left.Length > 0
+		r.order.Accept(left.Prefix, workflow.Now(ctx))
+		begun = begun || left.Begun
 		if lost(err) && try < homeTries && !r.stopping {
 			continue
 		}
@@ -266,6 +283,12 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 	}
 }
 
+// notStarted reports whether an activity ended because nobody began it.
+func notStarted(err error) bool {
+	var t *temporal.TimeoutError
+	return errors.As(err, &t) && t.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
+}
+
 // lost reports whether an activity ended because its worker is gone.
 func lost(err error) bool {
 	return errors.As(err, new(*temporal.TimeoutError)) || errors.As(err, new(*temporal.CanceledError))
@@ -295,10 +318,12 @@ func reason(err error) string {
 
 // lanes has the map worked off.
 func (r *run) lanes(ctx workflow.Context) error {
-	handOver := false
+	if r.Coordinator != nil { // what the execution before has left to be recorded
+		r.flushSoon(ctx)
+	}
 	for {
 		var until time.Time
-		for r.c.Open() < r.c.Lanes() && !handOver {
+		for r.c.Open() < r.c.Lanes() {
 			l, at, over := r.c.Lease(workflow.Now(ctx))
 			if over {
 				r.c.Over(workflow.Now(ctx))
@@ -309,9 +334,6 @@ func (r *run) lanes(ctx workflow.Context) error {
 			}
 			r.lane(ctx, *l)
 		}
-		if handOver && r.c.Open() == 0 {
-			return r.handOver(ctx)
-		}
 		if !r.late {
 			until = r.c.Until(until)
 		}
@@ -321,30 +343,21 @@ func (r *run) lanes(ctx workflow.Context) error {
 		if !r.late && r.c.Late(workflow.Now(ctx)) {
 			r.late = true
 			r.endLanes(ctx, true)
-			r.cancelAll()
+			r.cancelAll(ctx)
 		}
-		for len(r.ended) > 0 {
-			e := r.ended[0]
-			r.ended = r.ended[1:]
-			if err := r.settle(ctx, e); err != nil {
-				return err
-			}
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		if handOverDue(workflow.GetInfo(ctx)) {
+			return r.handOver(ctx)
 		}
 		r.flushSoon(ctx)
-		info := workflow.GetInfo(ctx)
-		handOver = handOver || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > manyEvents
 	}
 }
 
-// lane begins a lease.
-func (r *run) lane(ctx workflow.Context, l cluster.Lease) {
-	actx, cancel := workflow.WithCancel(ctx)
-	r.cancels = append(r.cancels, canceller{l.ID, cancel})
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		var out cluster.Settled
-		err := workflow.ExecuteActivity(workflow.WithActivityOptions(actx, once(laneQueue, l.Heartbeat)), laneActivity, l).Get(ctx, &out)
-		r.ended = append(r.ended, laneEnd{l, out, err})
-	})
+// handOverDue reports whether the history of an execution has become long.
+var handOverDue = func(i *workflow.Info) bool {
+	return i.GetContinueAsNewSuggested() || i.GetCurrentHistoryLength() > manyEvents
 }
 
 // await waits until a lease has ended, or for a time.
@@ -364,31 +377,48 @@ func (r *run) await(ctx workflow.Context, until time.Time) error {
 	return err
 }
 
-// settle takes how a lease ended. Of one whose lane is gone, its log tells.
-func (r *run) settle(ctx workflow.Context, e laneEnd) error {
-	r.cancels = slices.DeleteFunc(r.cancels, func(c canceller) bool { return c.lease == e.lease.ID })
-	if e.err == nil {
-		err := r.c.Settle(e.lease.ID, e.out, workflow.Now(ctx))
-		if err == nil && (r.c.Paused(workflow.Now(ctx)) || r.c.Stopped() != policy.NotStopped) {
-			r.cancelAll()
+// settle takes how leases have ended.
+func (r *run) settle(ctx workflow.Context) error {
+	for len(r.ended) > 0 {
+		e := r.ended[0]
+		r.ended = r.ended[1:]
+		if e.Life != r.life() {
+			continue // of a life before this one
 		}
-		return err
+		if _, open := r.c.Has(e.Lease); !open {
+			continue
+		}
+		now := workflow.Now(ctx)
+		if e.How == laneSlow {
+			if err := r.c.Keep(e.Lease, e.Keep, now); err != nil {
+				return err
+			}
+			continue
+		}
+		delete(r.cancelled, e.Lease)
+		var err error
+		switch e.How {
+		case laneSettled:
+			err = r.c.Settle(e.Lease, e.Out, now)
+			if err == nil && (r.c.Paused(now) || r.c.Stopped() != policy.NotStopped) {
+				r.cancelAll(ctx)
+			}
+		case laneNotBegun:
+			err = r.c.Settle(e.Lease, e.Out, now)
+		case laneLost:
+			err = r.c.Lost(e.Lease, e.Out, now)
+		case laneBroken: // it has run nothing that its log does not tell of
+			err = r.c.Broken(e.Lease, e.Out, e.Why, now)
+		case laneOver:
+			err = temporal.NewNonRetryableApplicationError(e.Why, lifeIsOver, nil)
+		default:
+			err = fmt.Errorf("the lane of lease %d ended as %q", e.Lease, e.How)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if isOver(e.err) {
-		return e.err
-	}
-	var out cluster.Settled
-	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), adoptActivity, e.lease).Get(ctx, &out); err != nil {
-		return err
-	}
-	switch {
-	case errors.As(e.err, new(*temporal.CanceledError)): // before it began
-		return r.c.Settle(e.lease.ID, out, workflow.Now(ctx))
-	case lost(e.err):
-		return r.c.Lost(e.lease.ID, out, workflow.Now(ctx))
-	}
-	// A lane that could not work has run nothing that its log does not tell of.
-	return r.c.Broken(e.lease.ID, out, reason(e.err), workflow.Now(ctx))
+	return nil
 }
 
 // control does what somebody asks for while the map is running.
@@ -401,15 +431,20 @@ func (r *run) control(ctx workflow.Context, q cluster.Control) error {
 	}
 	r.told = true
 	if q.Do == journal.Pause {
-		r.cancelAll()
+		r.cancelAll(ctx)
 	}
 	return nil
 }
 
 // cancelAll asks all who work to end soon.
-func (r *run) cancelAll() {
-	for _, c := range r.cancels {
-		c.cancel()
+func (r *run) cancelAll(ctx workflow.Context) {
+	if r.cancelHome != nil {
+		r.cancelHome()
+	}
+	if r.c != nil {
+		for _, l := range r.c.Leases() {
+			r.cancelLane(ctx, l)
+		}
 	}
 }
 
@@ -426,6 +461,8 @@ func (r *run) signals(ctx workflow.Context) {
 }
 
 func (r *run) stop(ctx workflow.Context, q StopRequest) {
+	r.under++
+	defer func() { r.under-- }()
 	r.now = r.now || q.Now
 	r.wanted = true
 	r.endLanes(ctx, r.now)
@@ -433,7 +470,7 @@ func (r *run) stop(ctx workflow.Context, q StopRequest) {
 		r.c.Stop()
 	}
 	r.stopping = true
-	r.cancelAll()
+	r.cancelAll(ctx)
 }
 
 // wish is that somebody wants the run to stop; the zero Stop where nobody does.
@@ -480,7 +517,8 @@ func (r *run) record(ctx workflow.Context) error {
 	return nil
 }
 
-// flushSoon has decisions in the store a moment later, without waiting for it.
+// flushSoon has decisions in the store a moment later, without waiting for it; and then those
+// that are taken meanwhile, as nothing else may happen for hours.
 func (r *run) flushSoon(ctx workflow.Context) {
 	if r.flushing {
 		return
@@ -493,23 +531,39 @@ func (r *run) flushSoon(ctx workflow.Context) {
 		}
 		r.flushing = false
 		_ = r.record(ctx) // it is tried until it is done, or r.failed tells
+		if r.failed == nil && !r.flushing && len(r.order.Pending) > 0 && workflow.GetVersion(ctx, "flush-again", workflow.DefaultVersion, 1) > workflow.DefaultVersion {
+			r.flushSoon(ctx)
+		}
 	})
 }
 
-// handOver continues as a new execution, when no lease is open.
+// handOver continues as a new execution. Lanes work on meanwhile. What was asked of the
+// server is done before, as it drops what an execution asks for that has ended; and no
+// signal is left, as the next execution gets those only that the server has not delivered.
+// One that comes at this moment is delivered first: then the server has the execution
+// decide again.
 func (r *run) handOver(ctx workflow.Context) error {
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	ch := workflow.GetSignalChannel(ctx, stopSignal)
+	stops, lanes := workflow.GetSignalChannel(ctx, stopSignal), workflow.GetSignalChannel(ctx, laneSignal)
 	for {
-		var q StopRequest
-		if !ch.ReceiveAsync(&q) {
+		quiet := func() bool { return r.under == 0 && len(r.starting) == 0 && !r.flushing }
+		if err := workflow.Await(ctx, func() bool { return quiet() || r.failed != nil }); err != nil || r.failed != nil {
+			return cmp.Or(err, r.failed)
+		}
+		for q := (StopRequest{}); stops.ReceiveAsync(&q); q = (StopRequest{}) {
+			r.stop(ctx, q)
+		}
+		r.takeEnds(ctx, lanes)
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		if quiet() && stops.Len()+lanes.Len() == 0 {
 			break
 		}
-		r.stop(ctx, q)
 	}
 	state := r.c.State()
-	in := Input{Run: r.Input.Run, Store: r.Store, Coordinator: &state, Homes: r.Homes, Began: r.Began}
+	in := Input{Run: r.Input.Run, Store: r.Store, Coordinator: &state, Homes: r.Homes, Began: r.Began, HomeQueue: r.HomeQueue}
+	if r.stopping {
+		in.Stop = &StopRequest{Now: r.now}
+	}
 	return workflow.NewContinueAsNewError(ctx, workflowType, in)
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,11 +18,12 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
-	temporal "go.temporal.io/sdk/workflow"
 )
 
 // The tests of this file run the workflow in the SDK's environment, which passes
@@ -64,9 +65,15 @@ func withoutServer(t *testing.T) {
 // others beside it.
 func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]string) *place {
 	t.Helper()
+	return newPlaceIn(t, storeIn(t, filepath.Join(t.TempDir(), "store")), flow, text, items, files)
+}
+
+// newPlaceIn is newPlaceOf of a run in a store.
+func newPlaceIn(t *testing.T, store cluster.Store, flow, text string, items int, files map[string]string) *place {
+	t.Helper()
 	withoutServer(t)
 	root := t.TempDir()
-	p := &place{t: t, dir: filepath.Join(root, "work"), store: storeIn(t, filepath.Join(root, "store"))}
+	p := &place{t: t, dir: filepath.Join(root, "work"), store: store}
 	var err error
 	if p.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
 		t.Fatal(err)
@@ -86,14 +93,32 @@ func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]str
 			t.Fatal(err)
 		}
 	}
-	h, err := engine.Plan(p.options(flow))
+	opt := p.options(flow)
+	if opt.Isolation == "worktree" {
+		p.git("init", "-q", "-b", "main")
+		p.git("config", "user.name", "Ada")
+		p.git("config", "user.email", "ada@example.org")
+		p.git("add", "-A")
+		p.git("commit", "-q", "-m", "start")
+	}
+	h, err := engine.Plan(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.run = h.Run
 	plan := cluster.Plan{Protocol: cluster.Protocol, Header: h}
-	if _, err := p.store.Create(plan); err != nil {
+	shared, err := p.store.Create(plan)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if opt.Isolation == "worktree" {
+		repo, err := worktree.Open(t.Context(), p.dir)
+		if err == nil {
+			err = shared.PutGit(t.Context(), repo)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	j, err := cluster.Make(p.home, p.store, plan)
 	if err == nil {
@@ -114,12 +139,14 @@ func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]str
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(silent())
 	p.env = suite.NewTestWorkflowEnvironment()
-	p.env.SetTestTimeout(time.Minute)
+	p.env.SetTestTimeout(5 * time.Minute) // of the machine, which may be busy
 	// On a busy machine a workflow may have to wait for a processor for a second.
 	p.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	p.env.SetDataConverter(payloads())
+	p.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: WorkflowID(p.run), TaskQueue: mainQueue})
 	a := &activities{worker: w, heartbeat: func(context.Context, []byte) error { return nil },
-		wish: func(context.Context, string) (cluster.Stop, error) { return cluster.Stop{}, nil }}
+		wish:   func(context.Context, string) (cluster.Stop, error) { return cluster.Stop{}, nil },
+		signal: func(_ context.Context, _ string, e laneEnd) error { p.env.SignalWorkflow(laneSignal, e); return nil }}
 	registerMain(p.env, a)
 	registerLanes(p.env, a)
 	return p
@@ -143,7 +170,22 @@ func (p *place) options(flow string) (opt engine.Options) {
 		opt.File = f
 	}
 	opt.Dir, opt.Isolation = p.dir, "none"
+	if opt.File != nil && opt.File.Isolation == "worktree" {
+		opt.Isolation = "worktree"
+	}
 	return opt
+}
+
+// git gives what git prints in the place.
+func (p *place) git(args ...string) string {
+	p.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = p.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func (p *place) input() Input {
@@ -198,6 +240,7 @@ reduce:
 // TestWorkflow: a map whose items wait six hours for their second attempt comes to
 // its end, and the mirror shows it as any run.
 func TestWorkflow(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, slowRetry, 12)
 	begin := p.env.Now()
 	p.env.ExecuteWorkflow(Run, p.input())
@@ -217,6 +260,7 @@ func TestWorkflow(t *testing.T) {
 
 // TestWithoutMap: a workflow without a map is run by one worker.
 func TestWithoutMap(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "commands:\n  - shell: echo here > result\n", 0)
 	p.env.ExecuteWorkflow(Run, p.input())
 	if got := p.result(); got != event.Succeeded {
@@ -230,6 +274,7 @@ func TestWithoutMap(t *testing.T) {
 // TestStopSignal: the signal ends the wait of a map; the run is interrupted, and its
 // next life continues with what is left.
 func TestStopSignal(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, slowRetry, 12)
 	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, time.Hour)
 	p.env.ExecuteWorkflow(Run, p.input())
@@ -244,6 +289,7 @@ func TestStopSignal(t *testing.T) {
 // TestLifeIsOver: while items wait, a later life of the run begins elsewhere. This one
 // says so, and runs and records nothing more.
 func TestLifeIsOver(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, slowRetry, 12)
 	var before []byte
 	order := filepath.Join(p.store.Run(p.run).Path(), "order")
@@ -275,26 +321,6 @@ func TestLifeIsOver(t *testing.T) {
 	}
 	if n := entries(); n != was {
 		t.Errorf("%d entries, and %d before", n, was)
-	}
-}
-
-// TestHandOver: a run continues as a new execution with all that the one before knew,
-// and one that the store has lost the end of too.
-func TestHandOver(t *testing.T) {
-	p := newPlace(t, slowRetry, 12)
-	p.env.SetContinueAsNewSuggested(true)
-	p.env.ExecuteWorkflow(Run, p.input())
-	var again *temporal.ContinueAsNewError
-	if err := p.env.GetWorkflowError(); !errors.As(err, &again) {
-		t.Fatal(err)
-	}
-	var in Input
-	if err := payloads().FromPayloads(again.Input, &in); err != nil {
-		t.Fatal(err)
-	}
-	if in.Coordinator == nil || in.Run != p.run || in.Homes != 1 {
-		text, err := json.Marshal(in)
-		t.Fatalf("%s %v", text, err)
 	}
 }
 
@@ -348,6 +374,7 @@ func newBroken(t *testing.T) (p *place, lanes *int) {
 // TestNoWorkerCan: a run that no worker can work for says so, tries less and less
 // often, and continues by itself when one can.
 func TestNoWorkerCan(t *testing.T) {
+	t.Parallel()
 	p, lanes := newBroken(t)
 	p.env.RegisterDelayedCallback(func() {
 		if err := os.Rename(filepath.Join(p.dir, "away"), filepath.Join(p.dir, "token")); err != nil {
@@ -373,6 +400,7 @@ func TestNoWorkerCan(t *testing.T) {
 
 // TestNoWorkerCanStop: such a run is stopped at once.
 func TestNoWorkerCanStop(t *testing.T) {
+	t.Parallel()
 	p, _ := newBroken(t)
 	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, 5*time.Minute)
 	begin := p.env.Now()
@@ -398,6 +426,7 @@ func (p *place) asks(after time.Duration, q cluster.Control) {
 // TestControlUpdate: while a map is running, waits are ended, dead letters run again, and
 // nothing begins while it is paused.
 func TestControlUpdate(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, slowRetry, 12)
 	begin := p.env.Now()
 	p.asks(time.Hour, cluster.Control{Do: cluster.Requeue, Again: []cluster.Letter{{Index: 6, ID: "i5"}}})

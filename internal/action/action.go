@@ -39,7 +39,13 @@ type Call struct {
 	MaxCost float64
 	// Session is that of an agent to continue with; "": a new one.
 	Session string
+	// Summary is what an earlier attempt of an agent said last, for one that begins anew; "":
+	// nothing.
+	Summary string
 	Input   []byte // standard input; nil: nothing
+	// Pipe is a file to which a shell that knows it (bash) writes how each command of the
+	// last pipe of a shell text ended; "": nobody asks.
+	Pipe string
 	// Stdin is the standard input of a command in place of Input, Terminal its
 	// terminal; nil: none.
 	Stdin    *os.File
@@ -52,6 +58,9 @@ type Call struct {
 	Spill func(stream string) (proc.File, error)
 	// Mask hides secrets in what of an output is cut; nil: there are none.
 	Mask *mask.Masker
+	// Whole has an answer of a server whose file sets no max_body kept whole, whatever its
+	// size, as Spill has it; Unread has one that is too long cut, as nothing reads it.
+	Whole, Unread bool
 	// Log gets the raw stream of an agent; nil: nowhere.
 	Log io.Writer
 	// OnMessage gets what an agent says and does; nil: nobody.
@@ -64,7 +73,9 @@ type Call struct {
 type Result struct {
 	// Output is what later steps read: standard output without its last line
 	// end, an agent's answer, a response body, a written path.
-	Output   string
+	Output string
+	// Ending are the line ends at the end of what was printed, which Output does not have.
+	Ending   string
 	Stderr   string
 	ExitCode int
 	Duration time.Duration
@@ -79,6 +90,10 @@ type Result struct {
 	// Tokens is what an agent with a text said at its end to have used; 0: nothing.
 	Tokens  int64
 	Session string
+	// Summary is what an agent with a stream said last, apart from why it failed, and Full
+	// says that its session cannot be continued, as it is too long.
+	Summary string
+	Full    bool
 	// Instead says which agent of a chain answered in place of which, where it was not the
 	// first; "" where it was.
 	Instead string
@@ -104,24 +119,24 @@ type Result struct {
 	// Open reads the output of a command as it was where StdoutFile has it
 	// masked; nil: StdoutFile has it as it was.
 	Open func() (io.ReadCloser, error)
+	// Cut says that Output is the beginning of an answer that was too long, and that nothing
+	// reads.
+	Cut bool
 	// Incomplete says that a score was missed and the file lets that pass.
 	Incomplete bool
 	// Set are the variables that the command set, names and values.
 	Set [][2]string
 }
 
-// OpenOutput reads the whole output, whatever its size: of a command with its
-// last line end, of other actions with one.
+// OpenOutput reads the whole output, whatever its size, byte for byte as it came.
 func (r *Result) OpenOutput() (io.ReadCloser, error) {
 	switch {
 	case r.Open != nil:
 		return r.Open()
 	case r.StdoutFile != "" && r.Usage == nil:
 		return os.Open(r.StdoutFile)
-	case r.Output == "":
-		return io.NopCloser(strings.NewReader("")), nil
 	}
-	return io.NopCloser(strings.NewReader(r.Output + "\n")), nil
+	return io.NopCloser(strings.NewReader(r.Output + r.Ending)), nil
 }
 
 // Run carries out one attempt of a leaf action. Where err is not nil, the

@@ -35,6 +35,7 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	if err != nil {
 		return Result{Start: time.Now()}, &InputError{Err: err}
 	}
+	prompt = handedOver(prompt, c.Summary)
 	name, argv, input, streams, err := w.agentCommand(a, c, prompt)
 	if err != nil {
 		return Result{Start: time.Now()}, &InputError{Err: err}
@@ -65,11 +66,12 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	if err != nil {
 		return Result{Start: time.Now(), ExitCode: 126}, startFailed(name, err)
 	}
-	st.Close()
+	st.Close(r.Stdout.Err)
 	res := fromProc(r)
 	if streams {
-		res.Output = st.answer()
+		res.Output, res.Ending = st.answer(), ""
 		res.Usage, res.Session = &st.usage, st.session
+		res.Summary, res.Full = st.summary(), st.full()
 	} else {
 		res.Tokens = classify.Tokens(r.Stderr.TailString(matched), r.Stdout.TailString(matched))
 	}
@@ -179,6 +181,19 @@ func agentWord(t *template.Text, sc promptScope, dashes bool) (string, error) {
 	return "", fmt.Errorf(`the value of %s would be an option of the agent; write "--" before it, or |option if it is meant to be one`, t)
 }
 
+// longestPrompt bounds a prompt with a summary: Linux takes arguments of 128 KiB.
+const longestPrompt = 120 << 10
+
+// handedOver is the prompt of an agent that begins anew where another, or an earlier
+// attempt, has said something, which is "" otherwise.
+func handedOver(prompt, summary string) string {
+	whole := prompt + "\n\nAn earlier attempt at this did not come to its end. Look at what it has left before you begin. What it said last:\n\n" + summary
+	if summary == "" || len(whole) > longestPrompt {
+		return prompt
+	}
+	return whole
+}
+
 // keepPrompt keeps what an agent is asked, as it is sent, beside its outputs.
 func keepPrompt(c *Call, prompt string) error {
 	if c.Spill == nil {
@@ -228,7 +243,7 @@ func agentFailure(name string, st *stream, r proc.Result, streams bool, c *Call)
 	}
 	if e.Message == "" || st.result == nil {
 		e.Message = fmt.Sprintf("exit status %d", e.Code)
-		if streams && r.Success() {
+		if streams && (r.Success() || st.trouble != "") {
 			e.Message = st.failure()
 		}
 	}

@@ -20,9 +20,9 @@ type ExitError struct {
 	Stdout string // the last 64 KiB
 	// Kind is what the status and the outputs tell; see package classify.
 	Kind classify.Verdict
-	// NoRoom: the system had no room for another process or file, and the
-	// command never ran.
-	NoRoom bool
+	// NotStarted: the command never ran, and Stderr is why; NoRoom: the system had no
+	// room for another process or file.
+	NotStarted, NoRoom bool
 }
 
 // Shortage reports whether the system had no room to start the command: whoever

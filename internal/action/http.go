@@ -1,8 +1,11 @@
 package action
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,14 +18,25 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
-// maxBody is how much of a response body is kept where the step does not say.
+// maxBody is how long a response body may be where the step does not say.
 const maxBody = 1 << 20
+
+// BodyError is an answer that was expected, and whose body is longer than it may be.
+type BodyError struct {
+	Method, URL string
+	Limit       int
+}
+
+func (e *BodyError) Error() string {
+	return fmt.Sprintf("%s %s: the body is longer than max_body, %d bytes: raise max_body, or have output_file take the body, without a max_body, which then may be of any length", e.Method, e.URL, e.Limit)
+}
 
 // Request is one HTTP request with every value filled in.
 type Request struct {
@@ -30,7 +44,7 @@ type Request struct {
 	Headers     [][2]string
 	Body        string
 	ContentType string // "": none is sent, unless Headers has it
-	MaxBody     int    // how much of the answer is kept; 0: 1 MiB
+	MaxBody     int    // how long the body of the answer may be; 0: 1 MiB
 	// Expected says which answers are a success; nil: those of status 2xx.
 	Expected func(status int) bool
 }
@@ -58,16 +72,17 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 	if err != nil {
 		return Result{Start: start}, &InputError{Err: hidePieces(c.Mask, q.URL, err)}
 	}
-	client := w.HTTP
-	if client == nil {
-		client = standard()
-	}
-	resp, err := client.Do(req)
+	resp, err := w.client(q, c.Mask).Do(req)
 	if err != nil {
 		return Result{Start: start, Duration: time.Since(start), ExitCode: 1}, w.requestFailed(ctx, q, c, err)
 	}
-	res, err := readResponse(resp, q.MaxBody)
+	good := q.Expected == nil && resp.StatusCode/100 == 2 || q.Expected != nil && q.Expected(resp.StatusCode)
+	res, err := readResponse(resp, q, c, good)
 	res.Start, res.Duration = start, time.Since(start)
+	if long := (*BodyError)(nil); errors.As(err, &long) {
+		long.Method, long.URL = req.Method, req.URL.Redacted()
+		return res, &InputError{Err: long}
+	}
 	if err != nil {
 		return res, w.requestFailed(ctx, q, c, err)
 	}
@@ -76,7 +91,7 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 			return res, err
 		}
 	}
-	if q.Expected == nil && res.Status/100 == 2 || q.Expected != nil && q.Expected(res.Status) {
+	if good {
 		return res, nil
 	}
 	res.ExitCode = 1
@@ -85,6 +100,52 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 		e.Body = e.Body[:1024]
 	}
 	return res, e
+}
+
+// mostRedirects is how many a request follows, as net/http does.
+const mostRedirects = 10
+
+// client is what makes a request. Where a redirect leads to another server, that gets no
+// header with a secret in it, nor a body.
+func (w *World) client(q *Request, m *mask.Masker) *http.Client {
+	c := w.HTTP
+	if c == nil {
+		c = standard()
+	}
+	own := *c
+	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if !sameServer(via[0].URL, req.URL) && m.Active() {
+			for name, values := range req.Header {
+				if slices.ContainsFunc(values, func(v string) bool { return m.String(v) != v }) {
+					req.Header.Del(name)
+				}
+			}
+			if req.ContentLength != 0 && m.String(q.Body) != q.Body {
+				return fmt.Errorf("it is redirected to another server, %s, and its body has a secret in it, which is not sent there", req.URL.Host)
+			}
+		}
+		switch {
+		case c.CheckRedirect != nil:
+			return c.CheckRedirect(req, via)
+		case len(via) >= mostRedirects:
+			return fmt.Errorf("stopped after %d redirects", mostRedirects)
+		}
+		return nil
+	}
+	return &own
+}
+
+// sameServer reports whether two addresses are of one server, or the second is where the
+// first one is had with TLS.
+func sameServer(a, b *url.URL) bool {
+	if !strings.EqualFold(a.Hostname(), b.Hostname()) {
+		return false
+	}
+	return a.Scheme == b.Scheme && portOf(a) == portOf(b) || a.Scheme == "http" && b.Scheme == "https" && portOf(a) == "80" && portOf(b) == "443"
+}
+
+func portOf(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 }
 
 // unexpected is the error of an answer, but for its body.
@@ -161,8 +222,19 @@ func expandRequest(a *workflow.HTTP, sc template.Scope) (*Request, error) {
 		q.Expected = func(status int) bool { return expected(a.Expect, status) }
 	}
 	var err error
-	if q.URL, err = a.URL.Expand(sc); err != nil {
+	if q.URL, err = expandURL(a.URL, sc); err != nil {
 		return nil, fmt.Errorf("url: %w", err)
+	}
+	kind := ""
+	for _, h := range a.Headers {
+		v, err := h.Value.Expand(sc)
+		if err != nil {
+			return nil, fmt.Errorf("header %s: %w", h.Name, err)
+		}
+		q.Headers = append(q.Headers, [2]string{h.Name, v})
+		if textproto.CanonicalMIMEHeaderKey(h.Name) == "Content-Type" {
+			kind = v
+		}
 	}
 	switch {
 	case a.JSON != nil:
@@ -172,16 +244,9 @@ func expandRequest(a *workflow.HTTP, sc template.Scope) (*Request, error) {
 		}
 		q.Body, q.ContentType = value.JSON(v), "application/json"
 	case a.Body != nil:
-		if q.Body, err = a.Body.Expand(sc); err != nil {
+		if q.Body, err = expandBody(a.Body, kind, sc); err != nil {
 			return nil, fmt.Errorf("body: %w", err)
 		}
-	}
-	for _, h := range a.Headers {
-		v, err := h.Value.Expand(sc)
-		if err != nil {
-			return nil, fmt.Errorf("header %s: %w", h.Name, err)
-		}
-		q.Headers = append(q.Headers, [2]string{h.Name, v})
 	}
 	return q, nil
 }
@@ -212,20 +277,63 @@ func newRequest(ctx context.Context, q *Request) (*http.Request, error) {
 	return req, nil
 }
 
-func readResponse(resp *http.Response, limit int) (Result, error) {
-	limit = cmp.Or(limit, maxBody)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
-	err = errors.Join(err, resp.Body.Close())
-	res := Result{Status: resp.StatusCode, Header: map[string]string{}}
+// readResponse reads the answer to a request. The body of one that is good is had whole, or the
+// error is a *BodyError, unless nothing reads it; of another one its beginning is enough.
+func readResponse(resp *http.Response, q *Request, c *Call, good bool) (res Result, err error) {
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	res = Result{Status: resp.StatusCode, Header: map[string]string{}}
 	for k := range resp.Header {
 		res.Header[strings.ToLower(k)] = resp.Header.Get(k)
 	}
-	if len(body) > limit {
+	limit := cmp.Or(q.MaxBody, maxBody)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	switch long := len(body) > limit; {
+	case err != nil || !long:
+	case good && c.Whole && q.MaxBody == 0 && c.Spill != nil:
+		return res, res.spill(io.MultiReader(bytes.NewReader(body), resp.Body), c.Spill)
+	case good && !c.Unread:
+		return res, &BodyError{Limit: limit}
+	default:
+		res.Cut = good
 		body = append(body[:limit], fmt.Sprintf("\n… the rest is left out: the body is longer than %d bytes …", limit)...)
 	}
-	res.Output = strings.TrimRight(string(body), "\n")
+	res.Output, res.Ending = cutEnding(string(body))
 	return res, err
 }
+
+// spill has an output that is too large to keep in the file for such, and its head and tail in
+// the result, as of a command.
+func (r *Result) spill(from io.Reader, open func(string) (proc.File, error)) error {
+	f, err := open("stdout")
+	if err != nil {
+		return err
+	}
+	sum, kept := sha256.New(), ends{limit: proc.DefaultLimit / 2}
+	r.StdoutSize, err = io.Copy(io.MultiWriter(f, sum, &kept), from)
+	r.StdoutFile, r.Digest = f.Name(), hex.EncodeToString(sum.Sum(nil))
+	o := proc.Output{Head: kept.head, Tail: kept.last(), Size: r.StdoutSize, Truncated: true}
+	r.Output, r.Ending = cutEnding(o.String())
+	return errors.Join(err, f.Close())
+}
+
+// ends keeps the first and the last bytes that are written to it, limit of each.
+type ends struct {
+	limit      int
+	head, tail []byte
+}
+
+func (e *ends) Write(b []byte) (int, error) {
+	n := len(b)
+	if room := min(e.limit-len(e.head), n); room > 0 {
+		e.head, b = append(e.head, b[:room]...), b[room:]
+	}
+	if e.tail = append(e.tail, b...); len(e.tail) > 2*e.limit {
+		e.tail = append(e.tail[:0], e.last()...)
+	}
+	return n, nil
+}
+
+func (e *ends) last() []byte { return e.tail[max(0, len(e.tail)-e.limit):] }
 
 func expected(ranges []workflow.StatusRange, status int) bool {
 	return slices.ContainsFunc(ranges, func(r workflow.StatusRange) bool { return status >= r.From && status <= r.To })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/classify"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -36,7 +37,18 @@ func (w *World) shell(ctx context.Context, a *workflow.Shell, c *Call) (Result, 
 			return w.command(ctx, c, argv[0], argv, env, c.Input, strings.Join(argv, " "))
 		}
 	}
-	return w.command(ctx, c, "sh", []string{"sh", "-c", cmd.Line()}, env, c.Input, cmd.Line())
+	return w.command(ctx, c, "sh", []string{"sh", "-c", tellingPipe(c.Pipe) + cmd.Line()}, env, c.Input, cmd.Line())
+}
+
+// tellingPipe is a text to put before a shell text. At its end, bash then writes to a file how
+// each command of its last pipe ended. The meaning of the text stays the same; with pipefail,
+// its conditions would change.
+func tellingPipe(file string) string {
+	if file == "" {
+		return ""
+	}
+	told := `echo "${PIPESTATUS[*]}" > ` + diag.ShellQuote(file)
+	return `if [ -n "${BASH_VERSION-}" ]; then trap ` + diag.ShellQuote(told) + ` EXIT; fi; `
 }
 
 // Command runs an argument vector as a step would, with input on its standard
@@ -87,17 +99,19 @@ func notFound(name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		code = 126
 	}
-	return &ExitError{Code: code, Stderr: err.Error()}
+	return &ExitError{Code: code, Stderr: err.Error(), NotStarted: true}
 }
 
 func startFailed(text string, err error) error {
 	var start *proc.StartError
-	return &ExitError{Code: 126, Stderr: err.Error(), NoRoom: errors.As(err, &start) && start.Kind == proc.StartResources}
+	return &ExitError{Code: 126, Stderr: err.Error(), NotStarted: true, NoRoom: errors.As(err, &start) && start.Kind == proc.StartResources}
 }
 
 func fromProc(r proc.Result) Result {
+	output, ending := cutEnding(r.Stdout.String())
 	return Result{
-		Output:     strings.TrimRight(r.Stdout.String(), "\n"),
+		Output:     output,
+		Ending:     ending,
 		Stderr:     strings.TrimRight(r.Stderr.String(), "\n"),
 		ExitCode:   r.ShellStatus(),
 		Duration:   r.Duration,
@@ -110,6 +124,12 @@ func fromProc(r proc.Result) Result {
 		OutputErr: errors.Join(r.Stdout.Err, r.Stderr.Err),
 		FileErr:   errors.Join(r.Stdout.FileErr, r.Stderr.FileErr),
 	}
+}
+
+// cutEnding parts the line ends at the end of a text from it.
+func cutEnding(text string) (rest, ending string) {
+	rest = strings.TrimRight(text, "\n")
+	return rest, text[len(rest):]
 }
 
 // tailOf is the end of an output, masked before it is cut.

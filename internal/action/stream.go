@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/classify"
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // Usage is what an agent used.
@@ -47,17 +50,22 @@ type Message struct {
 // stream reads the JSON lines of an agent CLI. Those of claude: a system line that
 // names the session, assistant and user lines with the conversation, rate_limit_event
 // lines, and one result line at the end. Those of codex and of gemini are read in
-// streams.go; no type has two meanings. Lines of other types are passed over. Lines that
-// are no JSON or have no type are the CLI's own words: warnings, and why it ended where
-// there is no result.
+// streams.go; no type has two meanings. Lines of other types are passed over, and so are
+// those that are cut short or are not what their type says: they are part of the
+// conversation, and nothing that they say is why the CLI ended. Lines that are no JSON or
+// have no type are the CLI's own words: warnings, and why it ended where there is no result.
 type stream struct {
 	on      func(Message) // called for each message; may be nil
 	onUsage func(Usage)   // called when more is used; may be nil
+
+	mu     sync.Mutex
+	closed bool // what comes later is dropped, and the rest may be read without mu
 
 	partial  []byte
 	skipping bool // inside a line longer than maxLine
 	session  string
 	text     string // of the last assistant message
+	before   string // of the one before it
 	own      []byte // the CLI's own words, the last of them
 	result   *resultLine
 	usage    Usage
@@ -67,6 +75,7 @@ type stream struct {
 	limited  bool
 	resetsAt time.Time
 	trouble  string          // the last error that the CLI told of, where no result follows
+	unread   string          // why the last line that could not be read was not; "" for none
 	part     strings.Builder // of a message that comes in parts
 }
 
@@ -87,6 +96,7 @@ type resultLine struct {
 	Turns   int      `json:"num_turns"`
 	Usage   *tokens  `json:"usage"`
 	Errors  []string `json:"errors"`
+	Reason  string   `json:"stop_reason"`
 }
 
 type tokens struct {
@@ -97,14 +107,10 @@ type tokens struct {
 }
 
 type streamLine struct {
-	Type    string `json:"type"`
-	Session string `json:"session_id"`
-	Message struct {
-		ID      string          `json:"id"`
-		Content json.RawMessage `json:"content"`
-		Usage   *tokens         `json:"usage"`
-	} `json:"message"`
-	Limit *struct {
+	Type    string          `json:"type"`
+	Session string          `json:"session_id"`
+	Message json.RawMessage `json:"message"` // of claude a map, of the others a text
+	Limit   *struct {
 		Status   string          `json:"status"`
 		ResetsAt json.RawMessage `json:"resetsAt"`
 	} `json:"rate_limit_info"`
@@ -112,8 +118,10 @@ type streamLine struct {
 
 // Write takes a piece of the stream. It never fails.
 func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	n := len(p)
-	for len(p) > 0 {
+	for len(p) > 0 && !s.closed {
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			if !s.skipping {
@@ -121,6 +129,7 @@ func (s *stream) Write(p []byte) (int, error) {
 			}
 			if len(s.partial) > maxLine {
 				s.partial, s.skipping = nil, true
+				s.unread = fmt.Sprintf("a line of its output is longer than %d MiB", maxLine>>20)
 			}
 			break
 		}
@@ -133,13 +142,22 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close takes a last line without a line end.
-func (s *stream) Close() {
+// Close takes a last line without a line end. lost is why not all of the stream came; nil
+// where it did. A writer that was given up, as it took too long, may still be at it.
+func (s *stream) Close(lost error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.partial) > 0 && !s.skipping {
 		s.line(s.partial)
 	}
-	s.partial = nil
+	s.partial, s.closed = nil, true
+	if lost != nil {
+		s.unread = lost.Error()
+	}
 }
+
+// ofStream matches the beginning of a line of the stream.
+var ofStream = pattern.Lazy(`^\{\s*"type"\s*:`)
 
 func (s *stream) line(b []byte) {
 	b = bytes.TrimSpace(b)
@@ -147,7 +165,12 @@ func (s *stream) line(b []byte) {
 		return
 	}
 	var l streamLine
-	if b[0] != '{' || json.Unmarshal(b, &l) != nil || l.Type == "" {
+	err := json.Unmarshal(b, &l)
+	if err != nil && ofStream().Match(b) {
+		s.unread = "a line of its output cannot be read: " + err.Error()
+		return
+	}
+	if b[0] != '{' || err != nil || l.Type == "" {
 		if s.own = append(append(s.own, b...), '\n'); len(s.own) > 2*maxOwn {
 			s.own = append(s.own[:0], s.own[len(s.own)-maxOwn:]...)
 		}
@@ -162,8 +185,8 @@ func (s *stream) line(b []byte) {
 	case "result":
 		s.takeResult(b)
 	case "rate_limit_event":
-		if l.Limit != nil && (l.Limit.Status == "rejected" || l.Limit.Status == "blocked") {
-			s.limited = true
+		if l.Limit != nil { // one that is allowed again has not failed of it
+			s.limited = l.Limit.Status == "rejected" || l.Limit.Status == "blocked"
 			s.resetsAt = classify.Epoch(l.Limit.ResetsAt)
 		}
 	default:
@@ -176,9 +199,18 @@ func (s *stream) line(b []byte) {
 }
 
 func (s *stream) assistant(l *streamLine) {
-	if u := l.Message.Usage; u != nil && s.result == nil {
+	var m struct {
+		ID      string          `json:"id"`
+		Content json.RawMessage `json:"content"`
+		Usage   *tokens         `json:"usage"`
+	}
+	if err := json.Unmarshal(l.Message, &m); err != nil {
+		s.unread = "a line of its output cannot be read: " + err.Error()
+		return
+	}
+	if u := m.Usage; u != nil && s.result == nil {
 		// A message comes in a line for each of its parts, and each tells what all has used.
-		if id := l.Message.ID; id == "" || id != s.turn {
+		if id := m.ID; id == "" || id != s.turn {
 			s.turn, s.turnUsed = id, tokens{}
 		}
 		s.usage.InputTokens += u.Input - s.turnUsed.Input
@@ -193,13 +225,13 @@ func (s *stream) assistant(l *streamLine) {
 		Name  string          `json:"name"`
 		Input json.RawMessage `json:"input"`
 	}
-	if json.Unmarshal(l.Message.Content, &parts) != nil {
+	if json.Unmarshal(m.Content, &parts) != nil {
 		return
 	}
 	for _, p := range parts {
 		switch p.Type {
 		case "text":
-			s.text = p.Text
+			s.before, s.text = s.text, p.Text
 			s.say(Message{Text: p.Text})
 		case "tool_use":
 			s.say(Message{Tool: p.Name, Input: p.Input})
@@ -215,7 +247,8 @@ func (s *stream) say(m Message) {
 
 func (s *stream) takeResult(b []byte) {
 	var r resultLine
-	if json.Unmarshal(b, &r) != nil {
+	if err := json.Unmarshal(b, &r); err != nil {
+		s.unread = "a line of its output cannot be read: " + err.Error()
 		return
 	}
 	if r.Status != "" {
@@ -243,9 +276,35 @@ func (s *stream) answer() string {
 func (s *stream) failure() string {
 	switch {
 	case s.result == nil:
-		return cmp.Or(s.trouble, "it ended without a result")
+		if s.trouble == "" && s.unread != "" {
+			return "it ended without a result; " + s.unread
+		}
+		return cmp.Or(s.trouble, `it ended without a result: no line {"type":"result"} came; for a program that prints text, write output: text`)
 	case s.result.IsError || strings.HasPrefix(s.result.Subtype, "error"):
 		return cmp.Or(s.result.Result, strings.Join(s.result.Errors, "; "), strings.ReplaceAll(s.result.Subtype, "_", " "))
+	case s.result.Reason == "refusal":
+		return cmp.Or(s.result.Result, "the model refused to answer")
+	case s.result.Reason == exceeded:
+		return "the conversation is longer than the context window of the model"
+	case s.result.Reason == "max_tokens":
+		return "its answer was cut off at the most tokens that the model gives in one (max_tokens)"
 	}
 	return ""
+}
+
+// exceeded is why an agent stopped whose conversation the model cannot read any more.
+const exceeded = "model_context_window_exceeded"
+
+// full reports whether the conversation cannot be continued, as it is too long.
+func (s *stream) full() bool {
+	return s.result != nil && (s.result.Reason == exceeded ||
+		s.result.IsError && strings.HasPrefix(strings.ToLower(s.result.Result), "prompt is too long"))
+}
+
+// summary is what the agent said last, apart from why it failed.
+func (s *stream) summary() string {
+	if s.result != nil && s.result.IsError && s.text == s.result.Result {
+		return s.before
+	}
+	return s.text
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,32 @@ func TestTranscripts(t *testing.T) {
 			want{"You have exhausted your capacity on this model. Your quota will reset after 1h49m8s.", "g1", action.Usage{}, nil, "rate_limit", time.Hour + 49*time.Minute + 8*time.Second}},
 		"gemini out of turns": {"gemini", `{"type":"result","timestamp":"2025-10-10T12:00:04.000Z","status":"error","error":{"type":"MaxSessionTurnsError","message":"Maximum session turns exceeded"},"stats":{"total_tokens":100,"input_tokens":50,"output_tokens":50,"cached":0,"input":50,"duration_ms":1200,"tool_calls":0}}`, "53",
 			want{"Maximum session turns exceeded", "", action.Usage{InputTokens: 50, OutputTokens: 50}, nil, "agent", 0}},
+		"claude refuses": {"claude", `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I cannot help with that."}],"stop_reason":"refusal"},"session_id":"s1"}
+{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"I cannot help with that.","stop_reason":"refusal","session_id":"s1","total_cost_usd":0.01,"usage":{"input_tokens":7,"output_tokens":4}}`, "0",
+			want{"I cannot help with that.", "s1", action.Usage{InputTokens: 7, OutputTokens: 4, CostUSD: 0.01, Turns: 1}, []string{"I cannot help with that."}, "agent", 0}},
+		"claude whose answer is cut off": {"claude", `{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"The first half"}],"stop_reason":"max_tokens"},"session_id":"s1"}
+{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"The first half","stop_reason":"max_tokens","session_id":"s1","total_cost_usd":0.01,"usage":{"input_tokens":7,"output_tokens":4}}`, "0",
+			want{"The first half", "s1", action.Usage{InputTokens: 7, OutputTokens: 4, CostUSD: 0.01, Turns: 1}, []string{"The first half"}, "agent", 0}},
+		"claude beyond its context window": {"claude", `{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Prompt is too long","session_id":"s1","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}`, "1",
+			want{"Prompt is too long", "s1", action.Usage{Turns: 1}, nil, "agent", 0}},
+		"claude whose limit was lifted before it failed": {"claude", `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4000000000},"session_id":"s1"}
+{"type":"rate_limit_event","rate_limit_info":{"status":"allowed"},"session_id":"s1"}
+{"type":"result","subtype":"error_max_turns","is_error":true,"num_turns":9,"session_id":"s1","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}`, "1",
+			want{"", "s1", action.Usage{Turns: 9}, nil, "agent", 0}},
+		"codex beyond its context window": {"codex", `{"type":"thread.started","thread_id":"0199a213"}
+{"type":"turn.failed","error":{"message":"Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying."}}`, "1",
+			want{"Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying.", "0199a213", action.Usage{}, nil, "agent", 0}},
+		"codex connects again": {"codex", `{"type":"thread.started","thread_id":"0199a213"}
+{"type":"error","message":"Reconnecting... 1/5 (stream disconnected before completion: Connection error.)"}
+{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"Done."}}
+{"type":"turn.completed","usage":{"input_tokens":3,"cached_input_tokens":1,"output_tokens":4}}`, "0",
+			want{"Done.", "0199a213", action.Usage{InputTokens: 2, CacheRead: 1, OutputTokens: 4, Turns: 1}, []string{"Done."}, "", 0}},
+		"gemini beyond its context window": {"gemini", `{"type":"init","session_id":"g1","model":"m"}
+{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: {\"error\":{\"code\":400,\"message\":\"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).\",\"status\":\"INVALID_ARGUMENT\"}}]"},"stats":{"total_tokens":0,"input_tokens":0,"output_tokens":0,"cached":0}}`, "1",
+			want{`[API Error: {"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]`, "g1", action.Usage{}, nil, "agent", 0}},
+		"gemini gets a 429": {"gemini", `{"type":"init","session_id":"g1","model":"m"}
+{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: {\"error\":{\"code\":429,\"message\":\"You exceeded your current quota. Please retry in 34.5s.\",\"status\":\"RESOURCE_EXHAUSTED\"}}]"},"stats":{"total_tokens":0,"input_tokens":0,"output_tokens":0,"cached":0}}`, "1",
+			want{`[API Error: {"error":{"code":429,"message":"You exceeded your current quota. Please retry in 34.5s.","status":"RESOURCE_EXHAUSTED"}}]`, "g1", action.Usage{}, nil, "rate_limit", 34500 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +136,65 @@ func TestTranscripts(t *testing.T) {
 			}
 			if class != c.want.fails || res.Output != c.want.answer || res.Session != c.want.session || *res.Usage != c.want.usage || !slices.Equal(said, c.want.said) {
 				t.Errorf("got class %q, answer %q, session %q, usage %+v, said %q (%v)\nwant %+v", class, res.Output, res.Session, *res.Usage, said, err, c.want)
+			}
+		})
+	}
+}
+
+// TestBadTranscripts: what is cut short, is no text, is very long or has no end is read as far as
+// it can be. What the conversation says is never why the agent ended.
+func TestBadTranscripts(t *testing.T) {
+	t.Parallel()
+	init := `{"type":"system","subtype":"init","session_id":"s1"}` + "\n"
+	ends := func(answer string) string {
+		return `{"type":"result","subtype":"success","is_error":false,"result":"` + answer + `","session_id":"s1","usage":{"input_tokens":1,"output_tokens":1}}` + "\n"
+	}
+	for name, c := range map[string]struct {
+		text, exit string
+		size       int    // of the answer
+		class      string // "": it succeeds
+		says       string
+	}{
+		"cut short in the conversation":  {init + `{"type":"assistant","message":{"content":[{"type":"text","text":"API Error: Rate limit reached, try again in 5 hours`, "1", 0, "agent", "exit status 1"},
+		"cut short, and it ended well":   {init + `{"type":"assistant","message":{"content":[{"type":"text","text":"Weekly limit reached`, "0", 0, "agent", "it ended without a result; a line of its output cannot be read: unexpected end of JSON input"},
+		"the result is cut short":        {init + `{"type":"result","subtype":"success","result":"connection refused`, "1", 0, "agent", "exit status 1"},
+		"a line that is cut in between":  {init + `{"type":"assistant","message":{"content":[{"type":"te` + "\n" + ends("fine"), "0", 4, "", ""},
+		"not what its type says":         {init + `{"type":"assistant","message":"Weekly limit reached"}` + "\n", "1", 0, "agent", "exit status 1"},
+		"no result":                      {init, "0", 0, "agent", `it ended without a result: no line {"type":"result"} came; for a program that prints text, write output: text`},
+		"nothing at all":                 {"", "0", 0, "agent", `it ended without a result: no line {"type":"result"} came; for a program that prints text, write output: text`},
+		"no text":                        {init + "\x00\x01\xff\xfe{\x00\n\xf0\x28\n" + ends("fine"), "0", 4, "", ""},
+		"no text, and then no result":    {init + strings.Repeat("\x00\xff\xfe\n", 1<<16), "1", 0, "agent", "exit status 1"},
+		"an answer of 10 MB in one line": {init + ends(strings.Repeat("x", 10<<20)), "0", 10 << 20, "", ""},
+		"a line that is longer than all": {init + `{"type":"user","message":{"content":"` + strings.Repeat("y", 17<<20) + `"}}` + "\n" + ends("fine"), "0", 4, "", ""},
+		"a result longer than all":       {init + ends(strings.Repeat("x", 17<<20)), "0", 0, "agent", "it ended without a result; a line of its output is longer than 16 MiB"},
+		"its own words after a cut line": {init + `{"type":"assistant","message":{"content":[{"type":"te` + "\n" + "Weekly limit reached\n", "1", 0, "rate_limit", "Weekly limit reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "transcript"), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\ncat '"+dir+"/transcript'\nexit "+c.exit+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			prompt, err := template.Parse("do it")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := world(t)
+			w.Grace = time.Minute // that the race detector takes
+			res, err := w.Run(t.Context(), &workflow.Claude{Text: prompt}, &action.Call{Scope: vars.New(nil), Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}})
+			var e *action.AgentError
+			switch errors.As(err, &e); {
+			case c.class == "" && err != nil:
+				t.Fatal(err)
+			case c.class != "" && (e == nil || e.Class() != c.class || !strings.Contains(e.Error(), c.says)):
+				t.Errorf("class %v, %q; want %s, %q", e.Class(), e.Error(), c.class, c.says)
+			case c.class == "" && len(res.Output) != c.size:
+				t.Errorf("the answer has %d bytes, want %d", len(res.Output), c.size)
+			}
+			if c.text != "" && res.Session != "s1" {
+				t.Errorf("the session is %q", res.Session)
 			}
 		})
 	}

@@ -21,7 +21,10 @@ import (
 // Run runs an agent for an item.
 func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	a := attempt{Agent: gitwork.Agent{Item: at.Item, Attempt: at.Number, Label: at.Label, Start: at.Start}, past: x.takePast(at.Item.Index)}
-	err := x.agent(ctx, &a, at)
+	err := x.elsewhere(ctx, &a)
+	if errors.Is(err, errNotMerged) {
+		err = x.agent(ctx, &a, at)
+	}
 	e := mapper.Ending{Result: a.Result, Recorded: a.Recorded, Used: a.used}
 	if e.Parked = a.Parked; err == nil && e.Parked != nil {
 		return e
@@ -51,6 +54,23 @@ func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 		e.State = func() json.RawMessage { return step.Data(x.Executor.Seal(a.set)) }
 	}
 	return e
+}
+
+// errNotMerged says of an item that no machine has merged its work.
+var errNotMerged = errors.New("the item is not merged")
+
+// elsewhere takes over an item whose work another machine has merged, which could not
+// record its end.
+func (x *Map) elsewhere(ctx context.Context, a *attempt) error {
+	m, err := x.Git.Elsewhere(ctx, a.Item)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		return errNotMerged
+	}
+	a.Result = m.Result
+	return nil
 }
 
 // agent runs the template's steps on an item.
@@ -87,7 +107,7 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		p.Past = a.past
 		x.checks.Set(p, at.Last)
 		if err := x.printed(ctx, p, a); err != nil {
-			return leave(ctx, err)
+			return leave(ctx, p, err)
 		}
 		ended := make([]step.Outcome, len(x.Executor.File.Map.Template.Steps))
 		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out step.Outcome) {
@@ -107,7 +127,7 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		if err == nil {
 			err = x.checks.Show(ctx, p, &a.Agent)
 		}
-		return leave(ctx, err)
+		return leave(ctx, p, err)
 	})
 }
 
@@ -136,7 +156,7 @@ func (x *Map) exceeded(e *mapper.Ending, err error) {
 	}
 	switch e.Err = retry.Permanent(err); x.Executor.File.Map.Budget.OnExceeded {
 	case "skip":
-		e.Skipped = true
+		e.LeftOut = true
 	case "stop":
 		e.Halt = "item_budget: on_exceeded: stop"
 	}
@@ -150,7 +170,7 @@ func (x *Map) timedOut(e *mapper.Ending, err error) {
 	}
 	switch act {
 	case "skip":
-		e.Skipped = true
+		e.LeftOut = true
 	case "dlq", "fail", "graceful_terminate":
 		e.Err = retry.Permanent(err)
 	}

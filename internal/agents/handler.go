@@ -7,16 +7,21 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/items"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/timeline"
 )
 
-// onHold runs the steps of on_hold, once for each hold.
+// onHold runs the steps of on_hold, once for each hold: what an earlier life of the run has
+// ended of them is taken over.
 func (x *Map) onHold(ctx context.Context, h mapper.Held) error {
 	p := x.p
 	p.Scope = x.p.Scope.Child()
 	p.Rounds = "#" + h.Since.UTC().Format("20060102T150405.000000000")
-	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": h.Message, "items": int64(h.Items)})
+	holdups := timeline.Holdups{Map: timeline.HoldOf(h)}
+	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": h.Message, "items": int64(h.Items),
+		"text": holdups.MapText(journal.ShortRun(x.Executor.Run), h.Since, true)}) // as it was when the hold began, whenever this runs
 	return x.Executor.Sequence(ctx, p, x.Executor.File.Policy.OnHold)
 }
 

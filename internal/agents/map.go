@@ -40,7 +40,6 @@ type Options struct {
 	Tally    *Tally     // what has become of them is counted there
 
 	MaxParallel  int // that somebody asked for; 0: as the file says
-	Processors   int // where the run began
 	Canary       int // items that run alone first; 0: as the file says
 	AllowRedBase bool
 	// Halt, if not "", is why the map starts nothing more.

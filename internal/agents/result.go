@@ -43,7 +43,7 @@ func (x *Map) collect(a *attempt, ended []step.Outcome) {
 	}
 	a.Result.Size = int64(len(text))
 	if len(parts) == 1 && file != "" {
-		a.Result.File = file
+		a.Result.File, a.Result.Output = file, x.Executor.Filed(text)
 		return
 	}
 	name, err := x.Host.Keep(a.Item.Index, a.Attempt, "item", text)
@@ -53,7 +53,7 @@ func (x *Map) collect(a *attempt, ended []step.Outcome) {
 	case name == "":
 		x.Executor.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", items.NameOf(x.Executor.Values.Mask(), a.Item), len(text)))
 	}
-	if err == nil {
-		a.Result.File = name
+	if err == nil && name != "" {
+		a.Result.File, a.Result.Output = name, x.Executor.Filed(text)
 	}
 }

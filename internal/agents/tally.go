@@ -16,6 +16,7 @@ import (
 // Tally is how the items of a map have ended.
 type Tally struct {
 	Items    event.ItemCounts
+	Letters  int      // of those that failed, the ones that are dead letters
 	Failed   bool     // some items failed for good
 	Unmended []string // names of the first items of which a repair did not mend a step
 	Unmerged int      // items that succeeded, and left files that are in no merge

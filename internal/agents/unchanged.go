@@ -15,6 +15,7 @@ func (x *Map) Compare(ctx context.Context, known unchanged.Map) error {
 		return nil
 	}
 	known.Executor, known.File, known.Env, known.State, known.Repo = x.Executor, x.Executor.File, x.Env, x.State, x.Git.Repo
+	known.Isolated = x.Git.Tree != nil
 	known.Place, known.Total, known.Items, known.Stored, known.Label = x.p, x.Total, x.items, x.stored, x.Label
 	x.unchanged = &known
 	return x.unchanged.Compare(ctx)

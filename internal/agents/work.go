@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
@@ -69,7 +68,7 @@ func (noPauses) Ask(context.Context, time.Time) (round int, until time.Time, bey
 	return 0, time.Time{}, false
 }
 
-func (noPauses) Limited(context.Context, int, time.Duration, string, time.Time) bool { return false }
+func (noPauses) Limited(context.Context, int, time.Duration, step.Met, time.Time) bool { return false }
 
 func (noPauses) Answered(int) {}
 
@@ -87,6 +86,7 @@ func New(ctx context.Context, o Options) (*Map, error) {
 	}
 	file, life := x.Executor.File, x.Executor.Life
 	x.checks = &evidence.Checks{Executor: x.Executor, Git: x.Git, Keep: x.Host.Keep, AllowRed: x.AllowRedBase}
+	x.checks.Recall(x.p)
 	x.queue = mergedriver.New(mergedriver.Options{Executor: x.Executor, Git: x.Git, Checks: x.checks, Total: x.Total, Counted: x.counted, Label: x.Label})
 	options := mapper.Options{
 		Policy: cfg, Total: x.Total, Clock: x.Executor.Clock, Recorder: x.Executor.Recorder, Items: x.items, Template: x,
@@ -124,7 +124,7 @@ func New(ctx context.Context, o Options) (*Map, error) {
 func (x *Map) admit(ctx context.Context, it event.Item, attempt int) (*step.Holding, error) {
 	p := x.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
-	return x.Executor.Hold(ctx, p, workflow.LimitNames(x.Executor.File.Map.ItemLimits), "", 0, func(b *limits.Block) { x.Executor.ShowWait(p, "", 0, b) })
+	return x.Executor.Hold(ctx, p, step.Wanted{Names: workflow.LimitNames(x.Executor.File.Map.ItemLimits), Waits: func(b *limits.Block) { x.Executor.ShowWait(p, "", 0, b) }})
 }
 
 // setTimeouts takes the timeouts of agents and of their commands.
@@ -163,9 +163,9 @@ func (x *Map) config(ctx context.Context) (policy.Config, error) {
 	if cfg.MaxParallel, err = x.Executor.Number(ctx, p, f.Parallel); err != nil {
 		return cfg, fmt.Errorf("map.max_parallel: %w", err)
 	}
-	cfg.Adaptive = f.Adaptive
-	if f.Adaptive != nil && f.Adaptive.Min == 0 {
-		cfg.Adaptive = &policy.Adaptive{Max: f.Adaptive.Max, Initial: cmp.Or(x.Processors, runtime.GOMAXPROCS(0))}
+	if f.Adaptive != nil {
+		a := f.Adaptive.On(x.Executor.AtFirst())
+		cfg.Adaptive = &a
 	}
 	if n := cmp.Or(x.Control.Parallel(), x.MaxParallel); n > 0 {
 		cfg.MaxParallel, cfg.Adaptive = n, nil
@@ -257,7 +257,8 @@ func (x *Map) restore(ctx context.Context) error {
 		maps.DeleteFunc(x.past, func(_ int, p map[string]journal.StepRecord) bool { return past(p).failed() })
 	}
 	rec := mapper.Recorded{
-		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, QueueHold: st.QueueHold, CanaryPassed: st.CanaryPassed, Width: st.Width, Pause: x.Executor.Agents.Pause(),
+		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, QueueHold: st.QueueHold, HoldBegan: st.HoldBegan, QueueHoldBegan: st.QueueHoldBegan,
+		CanaryPassed: st.CanaryPassed, Width: st.Width, Pause: x.Executor.Agents.Pause(),
 		Event: earlier.Event, TakeOver: x.takeOver, Results: earlier.Results(ctx),
 		GoOn: st.Seq > 0 && st.Status != "" && st.Status != event.Running,
 	}
@@ -281,6 +282,7 @@ func (x *Map) restore(ctx context.Context) error {
 func (x *Map) end() error {
 	o := x.m.Outcome()
 	c := o.Counts
+	x.Tally.Letters = c.DeadLettered
 	x.Tally.Items = event.ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Unchanged: c.Unchanged, Pending: c.Pending + c.Running + c.Retrying, KindCounts: x.kinds}
 	x.Tally.Failed, x.Tally.Unmended = o.Failed, x.unmended
 	if rep := o.Repeated; rep != nil {
@@ -326,7 +328,7 @@ type PolicyError struct {
 }
 
 func (e *PolicyError) Error() string {
-	return fmt.Sprintf("the map was stopped: %s; %d of %d items had succeeded, %d failed, %d were not finished", e.What, e.Counts.Succeeded, e.Counts.Total, e.Counts.Failed, e.Counts.Pending)
+	return fmt.Sprintf("the map was stopped: %s; %d of %d items had succeeded, %d failed, %d did not finish", e.What, e.Counts.Succeeded, e.Counts.Total, e.Counts.Failed, e.Counts.Pending)
 }
 
 // Class is "policy".

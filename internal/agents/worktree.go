@@ -12,10 +12,10 @@ import (
 )
 
 // enter gives an agent its own worktree, where the run has one, and a function
-// that takes over its work and leaves.
-func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failure.Failure) (func(context.Context, error) error, error) {
+// that takes over its work and leaves the place in which it was done.
+func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failure.Failure) (func(context.Context, step.Place, error) error, error) {
 	if x.Git.Tree == nil {
-		return func(_ context.Context, err error) error { return err }, nil
+		return func(_ context.Context, _ step.Place, err error) error { return err }, nil
 	}
 	tree, err := x.worktree(ctx, a, last)
 	if err != nil && a.anew {
@@ -24,6 +24,9 @@ func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failur
 	if err != nil {
 		return nil, fmt.Errorf("the worktree of item %s: %w", items.NameOf(x.Executor.Values.Mask(), a.Item), err)
 	}
+	if err := x.Git.KeepAll(ctx, a.Item.Index, tree.Kept); err != nil {
+		return nil, errors.Join(err, tree.Leave())
+	}
 	for _, k := range tree.Kept {
 		x.Executor.Note("item %s: %s", items.NameOf(x.Executor.Values.Mask(), a.Item), k)
 	}
@@ -31,16 +34,16 @@ func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failur
 	a.Result.Worktree, a.Result.Branch = tree.Dir, tree.Branch
 	p.Dir = tree.WorkDir
 	p.Scope.SetTrusted("WORKTREE", p.Dir)
-	return func(ctx context.Context, err error) error {
+	return func(ctx context.Context, p step.Place, err error) error {
 		if err != nil && !a.anew && (x.Executor.Life.Stopped(ctx, err) || errors.As(err, new(*step.LimitError))) {
 			return errors.Join(err, a.Tree.Leave()) // the next life of the run continues in it
 		}
 		if err == nil && x.queue != nil {
-			if err = x.queue.Submit(ctx, *p, &a.Agent); err == nil {
+			if err = x.queue.Submit(ctx, p, &a.Agent); err == nil {
 				return nil
 			}
 		}
-		return x.Git.Leave(ctx, *p, &a.Agent, err)
+		return x.Git.Leave(ctx, p, &a.Agent, err)
 	}, nil
 }
 

@@ -12,10 +12,10 @@ import (
 
 var (
 	epochReset  = pattern.Lazy(`limit reached\|(\d{9,14})|"resets?_?at": ?"?(\d{9,14})|"resetsat": ?"?(\d{9,14})`)
-	resetIn     = pattern.Lazy(`(?:reset|resets|again|retry|wait)(?: after| in|ing in)? (?:about |~)?((?:\d+ ?(?:days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b[ ,]*(?:and )?)+)|(?:reset|again|wait|after|in) ((?:\d+[dhms])+)|(?:retry|again) in (\d+\.\d+ ?s)\b`)
+	resetIn     = pattern.Lazy(`(?:reset|resets|again|retry|wait)(?: after| in|ing in)? (?:about |~)?((?:\d+ ?(?:days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b[ ,]*(?:and )?)+)|(?:reset|again|wait|after|in) ((?:\d+(?:\.\d+)?(?:ms|[dhms]))+)\b|(?:retry|again) in (\d+\.\d+ ?s)\b`)
 	resetFields = pattern.Lazy(`"resets_in_seconds": ?(\d+)|"retry_?delay": ?"(\d+(?:\.\d+)?)s"|"retry_?after": ?"?(\d+)`)
-	spanPart    = pattern.Lazy(`(\d+)(\.\d+)? ?([a-z])`)
-	resetClock  = pattern.Lazy(`(?:resets?(?: at)?|again at) (?:(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (?:at )?|([a-z]{3}) (\d{1,2})(?:st|nd|rd|th)?,?(?: \d{4},?)? (?:at )?)?(\d{1,2})(?::(\d\d))? ?(am|pm)?(?: ?\(([\w/+-]+)\))?`)
+	spanPart    = pattern.Lazy(`(\d+)(\.\d+)? ?(ms\b|[a-z])`)
+	resetClock  = pattern.Lazy(`(?:resets?(?: at| on)?|again (?:at|on)) (?:(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (?:at )?|([a-z]{3}) (\d{1,2})(?:st|nd|rd|th)?,?(?: \d{4},?)? (?:at )?)?(\d{1,2})(?::(\d\d))? ?(am|pm)?(?: ?\(([\w/+-]+)\))?`)
 )
 
 // Reset reads when a limit ends: after how long, seen from now. The forms are
@@ -54,9 +54,9 @@ func filled(m []string) string {
 	return ""
 }
 
-// span adds up "3 hours 12 minutes", "18h7m" and "1.5s".
+// span adds up "3 hours 12 minutes", "18h7m", "1.5s" and "812ms".
 func span(s string) (d time.Duration) {
-	units := map[string]time.Duration{"d": 24 * time.Hour, "h": time.Hour, "m": time.Minute, "s": time.Second}
+	units := map[string]time.Duration{"d": 24 * time.Hour, "h": time.Hour, "m": time.Minute, "s": time.Second, "ms": time.Millisecond}
 	for _, m := range spanPart().FindAllStringSubmatch(s, -1) {
 		if n, err := strconv.ParseFloat(m[1]+m[2], 64); err == nil && n < 1<<20 {
 			d += time.Duration(n * float64(units[m[3]]))

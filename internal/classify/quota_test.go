@@ -29,19 +29,28 @@ func TestQuotaStops(t *testing.T) {
 		"Weekly limit reached ∙ resets Nov 22, 1:20am (Europe/Warsaw)":  0,
 		"Weekly limit reached ∙ resets Nov 21, 9am (Europe/Warsaw)":     0,
 		"Monthly limit reached ∙ resets Jan 2, 1:20am (Europe/Warsaw)":  41 * 24 * time.Hour,
-		"Weekly limit reached":                                                                           -1,
-		"Claude AI usage limit reached|1795306800":                                                       0,
-		`{"error":{"type":"usage_limit_reached","resets_in_seconds":14000}}`:                             14000 * time.Second,
-		"You've hit your usage limit. Upgrade to Pro or try again in 3 hours 12 minutes.":                192 * time.Minute,
-		"You've hit your usage limit. Try again in 2 days 1 hour.":                                       49 * time.Hour,
-		"You have exhausted your capacity on this model. Your quota will reset after 18h7m.":             18*time.Hour + 7*time.Minute,
-		"Your quota will reset after 18h7m12s.":                                                          18*time.Hour + 7*time.Minute + 12*time.Second,
-		"You've hit your usage limit. To purchase more credits or try again at Nov 24th, 2026 12:20 AM.": 48 * time.Hour,
-		"You have exhausted your daily quota on this model.":                                             -1,
-		`429 Too Many Requests: {"retryDelay": "34s"}`:                                                   34 * time.Second,
-		"429 RESOURCE_EXHAUSTED. Please retry in 1.5s.":                                                  1500 * time.Millisecond,
-		"ERROR: exceeded your current quota, rate limit reached. Please try again in 20s":                20 * time.Second,
-		"API Error: Rate limit reached":                                                                  -1,
+		"Weekly limit reached":                                                                                                          -1,
+		"Claude AI usage limit reached|1795306800":                                                                                      0,
+		`{"error":{"type":"usage_limit_reached","resets_in_seconds":14000}}`:                                                            14000 * time.Second,
+		"You've hit your usage limit. Upgrade to Pro or try again in 3 hours 12 minutes.":                                               192 * time.Minute,
+		"You've hit your usage limit. Try again in 2 days 1 hour.":                                                                      49 * time.Hour,
+		"You have exhausted your capacity on this model. Your quota will reset after 18h7m.":                                            18*time.Hour + 7*time.Minute,
+		"Your quota will reset after 18h7m12s.":                                                                                         18*time.Hour + 7*time.Minute + 12*time.Second,
+		"You've hit your usage limit. To purchase more credits or try again at Nov 24th, 2026 12:20 AM.":                                48 * time.Hour,
+		"You have exhausted your daily quota on this model.":                                                                            -1,
+		`429 Too Many Requests: {"retryDelay": "34s"}`:                                                                                  34 * time.Second,
+		"429 RESOURCE_EXHAUSTED. Please retry in 1.5s.":                                                                                 1500 * time.Millisecond,
+		"ERROR: exceeded your current quota, rate limit reached. Please try again in 20s":                                               20 * time.Second,
+		"API Error: Rate limit reached":                                                                                                 -1,
+		"Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000, Used 29900, Requested 406. Please try again in 812ms.":      812 * time.Millisecond,
+		"Rate limit reached for gpt-5 on requests per day (RPD). Please try again in 7m12s.":                                            7*time.Minute + 12*time.Second,
+		"Rate limit reached for gpt-5 on tokens per min (TPM). Please try again in 1m2.5s.":                                             62500 * time.Millisecond,
+		"429 RESOURCE_EXHAUSTED. You exceeded your current quota. Please retry in 34.5s.":                                               34500 * time.Millisecond,
+		"You've hit your usage limit. Visit the settings to purchase more credits or try again at 3:20 AM.":                             3 * time.Hour,
+		"exceeded retry limit, last status: 429 Too Many Requests, request id: 9f1":                                                     -1,
+		`[API Error: {"error":{"code":429,"message":"Resource has been exhausted (e.g. check quota).","status":"RESOURCE_EXHAUSTED"}}]`: -1,
+		`API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`:                                    -1,
+		"API Error: Repeated 529 Overloaded errors":                                                                                     -1,
 	} {
 		if !classify.Text(text).RateLimited {
 			t.Errorf("%q is taken for no limit", text)
@@ -52,7 +61,12 @@ func TestQuotaStops(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", text, d, ok, want)
 		}
 	}
-	for _, text := range []string{"I wrote the rate limiter", "the limit is 5", "the session has ended", "done: reset after 5m is handled"} {
+	for _, text := range []string{
+		"Prompt is too long", "Credit balance is too low",
+		"Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying.",
+		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+		"API Error: Claude Code is unable to respond to this request, which appears to violate our Usage Policy.",
+		"I wrote the rate limiter", "the limit is 5", "the session has ended", "done: reset after 5m is handled"} {
 		if classify.Text(text).RateLimited {
 			t.Errorf("%q is taken for a limit", text)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -68,17 +69,18 @@ its own: words as they are, or one text for a shell. In it stand
   {.}   without extension    {//}  its directory
   {#}   its number, from 1   {/.}  its name without directories and extension
 A command without any of them gets {} as its last word. --command takes a text for a
-shell too, in which the item may also be ${item}; one that begins with "claude:" is a
-prompt for the agent CLI. An item is data: no name of a file can become
-a command or an option of one.
+shell too; one that begins with "claude:" is a prompt for the agent CLI. In a text the item
+may be ${item} in place of {}, not beside it. An item is data: where {} stands, no name of
+a file becomes a command or an option of one, and a name as -x is refused (write ./-x, or --
+before it; for echo, printf '%s\n'). What a function or a script makes of a word is its own.
 
 What the commands print goes to standard output and standard error, one command after
 the other, as they end; -k gives it in the order of the items. What is run is a recorded
 MapReduce workflow, so that "bide resume", "bide show" and "bide dlq" work as for any
 other, and "bide logs" has all outputs. A resume prints what was not printed yet, as the
 batch does, and continues its log of jobs. With -k that is also what came after an item
-that had not ended. After a kill -9 an output can come twice: the one that was being
-written, and those of items that run again; after a power cut, all of that process.`,
+that had not ended. After a kill -9 the output that was being written can come twice;
+after a power cut, all of that process.`,
 		Example: `  bide batch 'src/**/*.png' -- optipng {}
   bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
   find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}
@@ -189,7 +191,30 @@ func (f *batchOptions) read(args []string, dash int) error {
 	case slices.ContainsFunc(append(f.Words, f.Command), func(w string) bool { return strings.Contains(w, "{%}") && !namesItem(w) }):
 		return usagef("{%%}, the number of the slot, is not supported")
 	}
-	return nil
+	return f.oneName()
+}
+
+// oneName refuses a text that has placeholders beside ${item}: with that one the braces
+// are those of the text, as of find -exec.
+func (f *batchOptions) oneName() error {
+	text, ok := f.aText()
+	if !ok || !namesItem(text) {
+		return nil
+	}
+	var beside []string
+	for _, at := range placeholder().FindAllStringIndex(text, -1) {
+		// In a shell text {} may be of another program, or a body of JSON, and ${#} is the shell's.
+		if p := text[at[0]:at[1]]; f.agent || p != "{}" && !strings.HasSuffix(text[:at[0]], "$") {
+			beside = append(beside, p)
+		}
+	}
+	if t, err := template.Parse(text); err == nil && !f.agent {
+		beside = append(beside, t.Placeholders()...)
+	}
+	if len(beside) == 0 {
+		return nil
+	}
+	return usagef("the command names the item both as ${item} and as %s; nothing was run. Write {} in place of ${item}", beside[0])
 }
 
 // prefixed takes a command that says what it is for: "shell: TEXT", or "claude:
@@ -220,19 +245,15 @@ func (f *batchOptions) text() (text string, parts bool) {
 		return f.Command, false
 	case f.agent:
 		return placeholder().ReplaceAllStringFunc(f.Command, func(p string) string { return "${item." + placeholders[p] + "}" }), true
-	case len(f.Words) == 1 && strings.ContainsAny(f.Words[0], " \t\n;|&<>()$`"):
-		return shellOfText(withItem(f.Words[0])), true
-	case len(f.Words) > 0:
-		return shellOfWords(f.wordsWithItem()), true
-	case namesItem(f.Command):
-		return f.Command, false
 	}
-	return shellOfText(withItem(f.Command)), true
-}
-
-// namesItem says whether a text has the variable of a workflow, and so braces of its own.
-func namesItem(text string) bool {
-	return strings.Contains(text, "${item") || strings.Contains(text, "$item")
+	text, ok := f.aText()
+	switch {
+	case !ok:
+		return shellOfWords(f.wordsWithItem()), true
+	case namesItem(text):
+		return text, false
+	}
+	return shellOfText(withItem(text)), true
 }
 
 // auto is how many run at once where that is found out.

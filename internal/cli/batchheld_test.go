@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,10 +13,10 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// TestOutputsInOrderFitInMemory: what 20,000 items print while the first one runs, 4 KiB
+// TestOutputsInOrderFitInMemory: what 8,000 items print while the first one runs, 4 KiB
 // each, is given whole and in order, and is not held in memory.
 func TestOutputsInOrderFitInMemory(t *testing.T) {
-	const n, size = 20_000, 4 << 10
+	const n, size = 8_000, 4 << 10
 	j := newJobs(nil, jobsShown{Order: true})
 	want := func(i int) string { return strings.Repeat(fmt.Sprintf("%05d ", i), size/6) + "\n" }
 	next, heap := 1, uint64(0)
@@ -45,7 +47,7 @@ func TestOutputsInOrderFitInMemory(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	if heap = m.HeapAlloc - min(before, m.HeapAlloc); heap > 32<<20 {
+	if heap = m.HeapAlloc - min(before, m.HeapAlloc); heap > 16<<20 {
 		t.Errorf("%d MiB are held in memory for %d MiB of output", heap>>20, n*size>>20)
 	}
 	end(1)
@@ -82,5 +84,24 @@ func TestShelfKeepsOrder(t *testing.T) {
 	}
 	if err := s.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLogOfJobsThatCannotBeWritten: it is told once, nothing is written after what is missing, and
+// the batch has not succeeded.
+func TestLogOfJobsThatCannotBeWritten(t *testing.T) {
+	log, err := os.Open(os.DevNull) // which is not to be written
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	d := &plainDisplay{app: &app{streams: streams{out: io.Discard, err: &said}}, quiet: true, jobs: newJobs(nil, jobsShown{})}
+	d.jobs.own, d.jobs.log = true, log
+	for i := 1; i < 5; i++ {
+		d.Emit(event.Event{Seq: int64(i), Type: event.ItemFinished, Status: event.Succeeded, Index: i})
+	}
+	d.close(nil)
+	if n := strings.Count(said.String(), "the log of jobs ends before item"); n != 1 || !d.jobs.failed() {
+		t.Errorf("it is told %d times, and has failed: %v\n%s", n, d.jobs.failed(), said.String())
 	}
 }

@@ -24,9 +24,10 @@ import (
 // and writes the log of jobs. Its methods are called by one display, one at a
 // time; a nil one gives nothing.
 //
-// What an item has printed is given when its end is recorded, and noted once it is
+// What an item has printed is given when its end is in the journal, and noted once it is
 // written (batchshown.go). Who continues the run gives what the journal has and no note
-// says of.
+// says of. An end that is only in memory is lost with a kill: the item runs again, so what it
+// has printed must not have been given, and its number, which another event gets, not noted.
 type jobs struct {
 	jobsShown
 	st     *journal.Store
@@ -39,10 +40,13 @@ type jobs struct {
 	past   map[int]bool          // items that ended in an earlier life of the run: nobody waits for them
 	next   int
 	notes  *shownNotes
-	logged int64         // what ended before the event of this number is in the log of jobs
-	length map[int]int64 // bytes that an item has printed
-	lost   bool          // of the item that is shown, something could not be written
-	over   bool          // the run that was to be continued had ended: what it has not shown is shown
+	wait   func(seq int64) error // until an event is in the journal; nil: it is when it is told
+	logged int64                 // what ended before the event of this number is in the log of jobs
+	length map[int]int64         // bytes that an item has printed
+	lost   bool                  // of the item that is shown, something could not be written
+	over   bool                  // the run that was to be continued had ended: what it has not shown is shown
+	short  bool                  // a line of the log of jobs could not be written, and no other follows
+	wrong  map[string]bool       // what went wrong and was told
 }
 
 func newJobs(st *journal.Store, shown jobsShown) *jobs {
@@ -51,6 +55,38 @@ func newJobs(st *journal.Store, shown jobsShown) *jobs {
 
 // shower writes a piece of output, and says whether it did.
 type shower func(event.Event) bool
+
+// trouble gives what went wrong, each thing once: the same may go wrong with each item.
+func (j *jobs) trouble(err error) (told []string) {
+	if err == nil {
+		return nil
+	}
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range list.Unwrap() {
+			told = append(told, j.trouble(err)...)
+		}
+		return told
+	}
+	if text := err.Error(); !j.wrong[text] {
+		value.Put(&j.wrong, text, true)
+		told = append(told, text)
+	}
+	return told
+}
+
+// failed reports whether something of what was asked for is missing in what was printed or
+// logged.
+func (j *jobs) failed() bool { return j != nil && len(j.wrong) > 0 }
+
+// journaled is told how to wait until an event is in the journal.
+func (j *jobs) journaled(written func(seq int64) error) {
+	if j != nil {
+		j.wait = written
+	}
+}
+
+// safe says whether the end of an item is in the journal, and waits until it is.
+func (j *jobs) safe(e event.Event) bool { return j.wait == nil || j.wait(e.Seq) == nil }
 
 // take takes an event in; show is called with each piece of output that is due.
 func (j *jobs) take(e event.Event, show shower) error {
@@ -71,8 +107,11 @@ func (j *jobs) take(e event.Event, show shower) error {
 		if j.Order && e.Index >= j.next {
 			return j.due(show)
 		}
+		if !j.safe(e) {
+			return nil
+		}
 		delete(j.ended, e.Index)
-		return errors.Join(j.give(e, show), j.notes.write())
+		return j.give(e, show)
 	}
 	return j.keep(e)
 }
@@ -201,7 +240,7 @@ func (j *jobs) due(show shower) error {
 	}
 	for j.Order {
 		e, ok := j.ended[j.next]
-		if !ok && !j.past[j.next] {
+		if !ok && !j.past[j.next] || ok && !j.safe(e) {
 			break
 		}
 		if ok {
@@ -210,7 +249,7 @@ func (j *jobs) due(show shower) error {
 		}
 		j.next++
 	}
-	return errors.Join(append(errs, j.notes.write())...)
+	return errors.Join(errs...)
 }
 
 // give shows what an item has printed whose end is e, and notes it.
@@ -222,7 +261,7 @@ func (j *jobs) give(e event.Event, show shower) error {
 	if j.notes != nil && !j.lost {
 		j.notes.add(endingOf(e))
 	}
-	return j.note(e)
+	return errors.Join(j.notes.write(), j.note(e))
 }
 
 // rest ends the showing. Of a run that ended, and that is not continued, it shows what waits
@@ -242,7 +281,9 @@ func (j *jobs) rest(show shower, end jobsEnd, outputs ...io.Writer) (waiting int
 		waiting, show = len(j.ended), unseen
 	}
 	for _, index := range slices.Sorted(maps.Keys(j.ended)) {
-		errs = append(errs, j.give(j.ended[index], show))
+		if e := j.ended[index]; j.safe(e) {
+			errs = append(errs, j.give(e, show))
+		}
 	}
 	clear(j.ended)
 	if end != jobsDone {
@@ -334,29 +375,34 @@ func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show showe
 		tag = visible(e.Item) + "\t"
 	}
 	open := false
-	say := func(text string) {
-		if !show(event.Event{Type: event.Output, Label: stream, Message: text}) {
+	var piece strings.Builder // shown at once: a kill comes before it or after it
+	say := func() {
+		if piece.Len() > 0 && !show(event.Event{Type: event.Output, Label: stream, Message: piece.String()}) {
 			j.lost = true
 		}
+		piece.Reset()
 	}
 	for {
 		line, err := r.ReadSlice('\n')
 		if len(line) > 0 {
-			text := string(line)
-			if !open {
-				text = tag + text
+			if piece.Len()+len(tag)+len(line) > jobPiece {
+				say()
 			}
+			if !open {
+				piece.WriteString(tag)
+			}
+			piece.Write(line)
 			open = line[len(line)-1] != '\n'
 			if stream == "stdout" {
 				j.length[e.Index] += int64(len(line))
 			}
-			say(text)
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			if open {
-				say("\n")
+				piece.WriteByte('\n')
 			}
+			say()
 			return nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return err
@@ -371,7 +417,7 @@ const joblogHead = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSi
 func (j *jobs) note(e event.Event) error {
 	n := j.length[e.Index]
 	delete(j.length, e.Index)
-	if j.log == nil || !j.own || e.Seq < j.logged {
+	if j.log == nil || !j.own || j.short || e.Seq < j.logged {
 		return nil
 	}
 	exit, signal := e.ExitCode, 0
@@ -382,6 +428,9 @@ func (j *jobs) note(e event.Event) error {
 	}
 	took := time.Duration(e.DurationMS) * time.Millisecond
 	began := float64(e.Time.Add(-took).UnixMilli()) / 1000
-	_, err := fmt.Fprintf(j.log, "%d\t:\t%.3f\t%10.3f\t0\t%d\t%d\t%d\t%s\n", e.Index, began, took.Seconds(), n, exit, signal, visible(j.shown(newBatchItem(e.Label, e.Index))))
-	return err
+	if _, err := fmt.Fprintf(j.log, "%d\t:\t%.3f\t%10.3f\t0\t%d\t%d\t%d\t%s\n", e.Index, began, took.Seconds(), n, exit, signal, visible(j.shown(newBatchItem(e.Label, e.Index)))); err != nil {
+		j.short = true
+		return fmt.Errorf("the log of jobs ends before item %d: %w", e.Index, err)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -45,15 +46,29 @@ func withItem(text string) string {
 	return text + " {}"
 }
 
+// aText is the command where that is one text for a shell or an agent, and not words.
+func (f *jobsShown) aText() (text string, ok bool) {
+	switch {
+	case len(f.Words) == 0:
+		return f.Command, true
+	case len(f.Words) == 1 && strings.ContainsAny(f.Words[0], " \t\n;|&<>()$`"):
+		return f.Words[0], true
+	}
+	return "", false
+}
+
+// namesItem says whether a text has the variable of a workflow, and so braces of its own.
+func namesItem(text string) bool {
+	t, err := template.Parse(text)
+	return err == nil && slices.ContainsFunc(t.Asked(), func(r template.Ref) bool { return len(r.Path) > 0 && r.Path[0].Name == "item" })
+}
+
 // shown is the command of an item, for people.
 func (f *jobsShown) shown(i batchItem) string {
-	if len(f.Words) > 1 || len(f.Words) == 1 && !strings.ContainsAny(f.Words[0], " \t\n") {
+	text, ok := f.aText()
+	if !ok {
 		fill := func(w string) string { return diag.ShellWord(i.fill(w, func(s string) string { return s })) }
 		return strings.Join(value.Map(f.wordsWithItem(), fill), " ")
-	}
-	text := f.Command
-	if len(f.Words) == 1 {
-		text = withItem(f.Words[0])
 	}
 	if namesItem(text) {
 		return text
@@ -110,7 +125,9 @@ func (a *app) continueJobs(ctx context.Context, run string) (j *jobs, err error)
 			return err
 		}
 		if err := j.reopen(ctx, r, state); err != nil {
-			fmt.Fprintf(a.err, "bide: the log of jobs is not continued: %v\n", err)
+			for _, what := range j.trouble(fmt.Errorf("the log of jobs is not continued: %w", err)) {
+				fmt.Fprintf(a.err, "bide: %s\n", what)
+			}
 		}
 		return nil
 	})

@@ -115,7 +115,7 @@ func (n *shownNotes) close(outputs ...io.Writer) error {
 	err := n.write()
 	safe := err == nil
 	for _, w := range outputs {
-		f, is := w.(*os.File)
+		f, is := fileOf(w)
 		if !is {
 			continue
 		}

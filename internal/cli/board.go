@@ -27,15 +27,12 @@ type board struct {
 	total   int
 	done    int
 	failed  int
-	began   time.Time // of the map
-	base    int       // items that were finished when it began
-	recent  []mark
+	pace    timeline.Pace
 	breaker map[string]string // those that are not closed: state
-	paused  time.Time         // no agent is started until then
 	width   int               // how many run at once, of a map that finds that out
-	holds   [2]timeline.Hold  // of the map, of its merge queue
+	run     string            // its short name
+	holdups timeline.Holdups
 	cost    float64
-	held    bool // by bide control: nothing new starts
 	ending  bool // interrupted
 }
 
@@ -58,12 +55,6 @@ func delayOf(e event.Event) time.Duration {
 	return time.Duration(min(e.DelayMS, int64(24*365*time.Hour/time.Millisecond))) * time.Millisecond
 }
 
-// mark is how many items were finished at a moment.
-type mark struct {
-	at   time.Time
-	done int
-}
-
 // rateOver is the time over which the rate is measured.
 const rateOver = 15 * time.Second
 
@@ -73,17 +64,20 @@ func newBoard() *board {
 
 // take takes an event in.
 func (b *board) take(e event.Event) {
+	b.pace.Apply(e)
+	if b.holdups.Apply(e); e.Type == event.RunFinished {
+		b.holdups = timeline.Holdups{}
+	}
+	if e.Run != "" {
+		b.run = shortRun(e.Run)
+	}
 	switch e.Type {
 	case event.ItemsReady:
 		b.total = e.Total
-	case event.ItemsCompared: // before the first of them starts
-		b.base = b.done
-		b.recent = []mark{{e.Time, b.done}}
 	case event.RunResumed:
 		b.resumed(e)
 	case event.PhaseStarted:
-		b.phase, b.began, b.base = e.Phase, e.Time, b.done
-		b.recent = []mark{{e.Time, b.done}}
+		b.phase = e.Phase
 	case event.PhaseFinished:
 		b.phase = ""
 	case event.StepStarted, event.AttemptQueued, event.AttemptStarted, event.RetryScheduled, event.StepFinished:
@@ -95,27 +89,16 @@ func (b *board) take(e event.Event) {
 			delete(b.agents, e.Index)
 			b.merging[e.Index] = struct{}{}
 		}
-	case event.HoldStarted, event.HoldProbe:
-		b.holds[holdOf(e)] = timeline.HoldOf(e)
-	case event.HoldEnded:
-		b.holds[holdOf(e)] = timeline.Hold{}
 	case event.WidthChanged:
-		b.width = e.Total
+		if e.Step == "" {
+			b.width = e.Total
+		}
 	case event.BreakerChanged:
 		if e.To == "closed" {
 			delete(b.breaker, e.Label)
 		} else {
 			b.breaker[e.Label] = visible(e.To)
 		}
-	case event.RunPaused:
-		b.paused = e.Time.Add(delayOf(e))
-	case event.PauseEnded:
-		b.paused = time.Time{}
-	case event.RunControlled:
-		if e.Label == journal.RetryNow {
-			b.paused = time.Time{}
-		}
-		b.held = e.Label == journal.Pause || b.held && e.Label != journal.Continue
 	case event.AgentUsage:
 		var used struct {
 			USD float64 `json:"cost_usd"`
@@ -126,24 +109,15 @@ func (b *board) take(e event.Event) {
 	}
 }
 
-// holdOf is the place in board.holds of a hold that an event tells of.
-func holdOf(e event.Event) int {
-	if e.Label == event.MergeQueue {
-		return 1
-	}
-	return 0
-}
-
 // resumed takes over where the items stand.
 func (b *board) resumed(e event.Event) {
 	var at struct {
-		Held  *time.Time `json:"paused_since"`
 		Items journal.Counts
 	}
 	if json.Unmarshal(e.Data, &at) != nil {
 		return
 	}
-	b.held, b.total, b.failed = at.Held != nil, at.Items.Total, at.Items.Failed
+	b.total, b.failed = at.Items.Total, at.Items.Failed
 	b.done = at.Items.Succeeded + at.Items.Unchanged + at.Items.Skipped + b.failed
 }
 
@@ -208,28 +182,8 @@ func (b *board) takeItem(e event.Event) {
 		if e.Status == event.Unchanged {
 			return // nothing was done for it
 		}
-		b.count(e.Time)
+		b.pace.End(e.Time)
 	}
-}
-
-// count notes the progress once a second.
-func (b *board) count(at time.Time) {
-	if n := len(b.recent); n > 0 && at.Sub(b.recent[n-1].at) < time.Second {
-		return
-	}
-	b.recent = append(b.recent, mark{at, b.done})
-	for len(b.recent) > 2 && at.Sub(b.recent[1].at) > rateOver {
-		b.recent = b.recent[1:]
-	}
-}
-
-// rate is how many items a second are finished.
-func (b *board) rate(now time.Time) float64 {
-	if len(b.recent) == 0 {
-		return 0
-	}
-	from := b.recent[0]
-	return float64(b.done-from.done) / max(0.1, now.Sub(from.at).Seconds())
 }
 
 // The glyphs of what runs.
@@ -246,18 +200,8 @@ func (b *board) lines(now time.Time, width, height int) []string {
 	if b.phase == "map" && b.total > 0 {
 		out = append(out, b.summary(now, width))
 	}
-	if b.held {
-		out = append(out, "paused, until bide control RUN continue")
-	}
-	for _, h := range b.holds {
-		if h.Text == "" {
-			continue
-		}
-		line := visible(h.Text)
-		if left := h.Probe.Sub(now); left > 0 {
-			line += "; " + h.Probing() + " in " + whole(left)
-		}
-		out = append(out, line)
+	for _, text := range b.holdups.Says(b.run, now, true) {
+		out = append(out, strings.Split(fold(visible(text), width, "  "), "\n")...)
 	}
 	out = append(out, tasks(now, b.steps, b.agents, height-len(out))...)
 	for i, line := range out {
@@ -274,16 +218,16 @@ func (b *board) summary(now time.Time, width int) string {
 	line.add(len(b.agents) > 0 && b.width == 0, "%d running", len(b.agents))
 	line.add(len(b.agents) > 0 && b.width > 0, "%d of %d running", len(b.agents), b.width)
 	line.add(len(b.merging) > 0, "%d to be merged", len(b.merging))
-	rate := b.rate(now)
+	rate := b.pace.Rate(now, rateOver)
 	line.add(rate > 0, "%s", rateOf(rate))
 	for _, name := range slices.Sorted(maps.Keys(b.breaker)) {
 		line.add(name == "map", "breaker %s", b.breaker[name])
 		line.add(name != "map", "breaker of %s %s", breakerName(name), b.breaker[name])
 	}
-	line.add(now.Before(b.paused), "paused for %s", whole(b.paused.Sub(now)))
 	line.add(b.cost > 0, "$%.2f", b.cost)
 	line.add(b.ending, "ending")
-	line.add(rate > 0 && b.done < b.total && !b.ending, "%s left", whole(time.Duration(float64(b.total-b.done)/max(rate, 1e-9)*float64(time.Second))))
+	rest := b.pace.Rest(now, b.total-b.done).About
+	line.add(rest > 0 && !b.ending, "%s left", whole(rest))
 	text := strings.Join(line, " · ")
 	room := min(30, width-widthOf(text)-len(spin(now))-2)
 	if room < 5 {

@@ -78,13 +78,21 @@ func TestBoard(t *testing.T) {
 	take(event.Event{Type: event.BreakerChanged, Label: "map", From: "closed", To: "open", Time: at(15)},
 		event.Event{Type: event.RunPaused, DelayMS: 90_000, Time: at(15)},
 		event.Event{Type: event.AgentUsage, Data: []byte(`{"cost_usd":1.256}`), Time: at(15)})
-	take(event.Event{Type: event.RunControlled, Label: "pause"}, event.Event{Type: event.RunControlled, Label: "parallel", Total: 3})
-	check("held", 16, 60, 2, `
+	take(event.Event{Type: event.RunControlled, Label: "pause", Run: "01ABCDEF", Time: at(15)}, event.Event{Type: event.RunControlled, Label: "parallel", Total: 3, Time: at(15)})
+	local := func(s float64) string { return at(s).Local().Format(time.DateTime) }
+	check("held", 16, 60, 5, `
 * 11/40 · 1 failed · 1 retrying · 3 running · 2/s · breaker…
-paused, until bide control RUN continue`)
-	take(event.Event{Type: event.RunControlled, Label: "continue"})
+paused since `+local(15)+`: nothing new starts until
+  bide control ABCDEF continue
+agents are held back by a rate limit until `+strings.Replace(local(105), " ", "\n  ", 1)+`; bide control ABCDEF retry-now asks them now`)
+	take(event.Event{Type: event.RunControlled, Label: "continue"}, event.Event{Type: event.PauseEnded})
+	take(event.Event{Type: event.HoldStarted, Message: `the map is held: 3 items failed with "no"`, DelayMS: 30_000, Time: at(15)})
+	check("held by its items", 16, 200, 2, `
+* ━━━━━━━━────────────────────── 11/40 · 1 failed · 1 retrying · 3 running · 2/s · breaker open · $1.26 · 16s left
+the map is held: 3 items failed with "no", since `+local(15)+`; one item is tried at `+at(45).Local().Format(time.TimeOnly)+`; bide control ABCDEF probe tries one now, continue ends the hold`)
+	take(event.Event{Type: event.HoldEnded})
 	b.ending = true
-	check("stopped", 16, 140, 1, "* ━━━━━━━━────────────────────── 11/40 · 1 failed · 1 retrying · 3 running · 2/s · breaker open · paused for 1m29s · $1.26 · ending")
+	check("stopped", 16, 140, 1, "* ━━━━━━━━────────────────────── 11/40 · 1 failed · 1 retrying · 3 running · 2/s · breaker open · $1.26 · ending")
 	take(event.Event{Type: event.BreakerChanged, Label: "map", From: "open", To: "closed", Time: at(16)}, event.Event{Type: event.PhaseFinished, Phase: "map"})
 	for _, i := range []int{13, 14, 15} {
 		take(item(event.ItemFinished, i, 17, event.Interrupted))

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/dataflow"
@@ -41,7 +43,8 @@ func checkCmd(a *app) *cobra.Command {
 		Aliases: []string{"validate"},
 		Short:   "Report all problems of workflows, pipelines and manifests",
 		Long: `Reads files and judges them as "bide run" does, and reports every problem with its
-place and what to do about it. Nothing is run. Exit status 2 if there is an error.`,
+place and what to do about it. - is a workflow on standard input. Nothing is run. Exit
+status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -57,34 +60,36 @@ place and what to do about it. Nothing is run. Exit status 2 if there is an erro
 	return o.withJSON(cmd, "print one JSON object")
 }
 
-// checkStore refuses a store that a run on many machines could not have.
-func checkStore(on, store string) error {
+// checkStore is the store that a run on many machines would have, as far as one is named;
+// it refuses one that no run could have.
+func checkStore(on, store string) (s cluster.Store, err error) {
 	if on == "" && store != "" {
-		return usagef("--store is for runs on many machines: add --on temporal")
+		return s, usagef("--store is for runs on many machines: add --on temporal")
 	}
 	if on == "" {
-		return nil
+		return s, nil
 	}
 	what := "--store"
 	if store == "" {
 		what, store = "BIDE_STORE", os.Getenv("BIDE_STORE")
 	}
 	if store == "" {
-		return nil
+		return s, nil
 	}
-	if _, err := cluster.OpenStore(store); err != nil {
-		return usagef("%s: %w", what, err)
+	if s, err = cluster.OpenStore(store); err != nil {
+		return s, usagef("%s: %w", what, err)
 	}
-	return nil
+	return s, nil
 }
 
 func (o *checkOptions) run() error {
 	if o.on != "" {
-		if err := chosen("on", o.on, "temporal"); err != nil {
+		if err := chosen("check", "on", o.on); err != nil {
 			return usageError{err}
 		}
 	}
-	if err := checkStore(o.on, o.store); err != nil {
+	store, err := checkStore(o.on, o.store)
+	if err != nil {
 		return err
 	}
 	out := struct {
@@ -93,13 +98,13 @@ func (o *checkOptions) run() error {
 		Warnings int       `json:"warnings"`
 	}{Files: []checked{}}
 	for _, path := range o.paths {
-		for _, c := range checkFile(path, o.manifest, o.strict) {
+		for _, c := range checkFile(path, o.manifest, o.strict, o.read(path)) {
 			c.Problems = append(diag.List{}, c.Problems...)
 			c.judge(o.strict)
 			if !o.compat {
 				c.Formerly = nil
 			}
-			refusedOn(&c, o.on)
+			refusedOn(&c, o.on, store)
 			e, w := c.Problems.Count()
 			out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
 			out.Files = append(out.Files, c)
@@ -119,24 +124,42 @@ func (o *checkOptions) run() error {
 	return nil
 }
 
+// read reads the files of a path; - is standard input.
+func (o *checkOptions) read(path string) func(string) ([]byte, error) {
+	if path != "-" {
+		return os.ReadFile
+	}
+	text := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(o.in) })
+	return func(name string) ([]byte, error) {
+		if name == path {
+			return text()
+		}
+		return os.ReadFile(name)
+	}
+}
+
 // checkFile says what is wrong with a file, and with the pipelines that its
 // steps run, of which only those with problems are told.
-func checkFile(path, manifest string, strict bool) []checked {
+func checkFile(path, manifest string, strict bool, read func(string) ([]byte, error)) []checked {
 	if dataflow.IsPipeline(path) {
-		p, problems := dataflow.Load(path, manifest, os.ReadFile)
+		p, problems := dataflow.Load(path, manifest, read)
 		if !problems.HasErrors() {
 			f := p.AsFile()
 			steps := dataflow.LoadSteps(f, "")
 			steps.Add(p)
-			problems = append(problems, steps.UnknownAgents(f)...)
+			problems = append(append(problems, steps.UnknownAgents(f)...), limitProblems(f, steps)...)
 		}
 		return []checked{{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}}
 	}
-	if isManifest(path) {
-		_, problems := dataflow.Modules(path, path, os.ReadFile)
+	if isManifest(path, read) {
+		_, problems := dataflow.Modules(path, path, read)
 		return []checked{{Path: path, Kind: "modules", Problems: problems}}
 	}
-	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true, ToRun: true})
+	opt := workflow.Options{Strict: strict, Unfilled: true, ToRun: true}
+	if path == "-" {
+		opt.ReadFile = read
+	}
+	f, problems := workflow.Load(path, opt)
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
 	if f != nil {
 		c.file = f
@@ -148,7 +171,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 	}
 	steps := dataflow.LoadSteps(f, "")
 	c.Problems = append(append(c.Problems, steps.Problems...), steps.UnknownAgents(f)...)
-	c.Problems = append(c.Problems, limitProblems(f)...)
+	c.Problems = append(c.Problems, limitProblems(f, steps)...)
 	all := []checked{c}
 	for i, pl := range steps.Loaded {
 		if len(steps.FileProblems[i]) > 0 {
@@ -158,15 +181,16 @@ func checkFile(path, manifest string, strict bool) []checked {
 	return all
 }
 
-// limitProblems says what is wrong with the limits of this machine that a file names.
-func limitProblems(f *workflow.File) (problems diag.List) {
-	if len(workflow.Limits(f)) == 0 {
+// limitProblems says what is wrong with the limits of this machine that a file and its
+// pipelines name.
+func limitProblems(f *workflow.File, steps *dataflow.Steps) (problems diag.List) {
+	if len(steps.Limits(f)) == 0 {
 		return nil
 	}
 	c, err := machineLimits()
 	switch e := err.(type) {
 	case nil:
-		return workflow.LimitProblems(f, c)
+		return steps.LimitProblems(f, c)
 	case diag.List:
 		return e
 	}
@@ -185,8 +209,8 @@ func machineLimits() (*limits.Config, error) {
 
 // isManifest reports whether a file is a manifest of modules: its first line that
 // is no comment begins with modules:.
-func isManifest(path string) bool {
-	b, err := os.ReadFile(path)
+func isManifest(path string, read func(string) ([]byte, error)) bool {
+	b, err := read(path)
 	if err != nil {
 		return false
 	}

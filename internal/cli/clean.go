@@ -197,7 +197,7 @@ type cleaner struct {
 // judge says whether a run may go.
 func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (cleaned, error) {
 	i := infoOf(s, bad)
-	x := cleaned{Run: s.ID, Name: i.title(), Status: i.Status, Ended: i.Finished, dir: s.Dir}
+	x := cleaned{Run: s.ID, Name: i.Title, Status: i.Status, Ended: i.Finished, dir: s.Dir}
 	var err error
 	if x.Bytes, err = worktree.SizeOf(c.st.RunDir(s.ID)); err != nil {
 		return x, err
@@ -211,11 +211,13 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 		if c.f.store {
 			there := store.Run(s.ID)
 			x.shared = &there
-			n, err := worktree.SizeOf(there.Path())
-			if err != nil {
-				return x, err
+			if path := there.Path(); path != "" { // how much it is elsewhere, only a look at all of it would tell
+				n, err := worktree.SizeOf(path)
+				if err != nil {
+					return x, err
+				}
+				x.Bytes += n
 			}
-			x.Bytes += n
 		} else if seen, err := cluster.OpenStore(os.Getenv("BIDE_STORE")); err == nil && seen == store {
 			back = store.Has(s.ID)
 		}
@@ -339,7 +341,7 @@ func (o *cleanOptions) printCleaned(list []cleaned, cache cleanedCache) error {
 	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4}
 	t.paint = paintStatus(o.palette(o.out), 1)
 	for _, x := range list {
-		t.add(x.Run, words(x.Status), diag.Bytes(x.Bytes), cut(x.Name, 24), fate(x.goes(o.dryRun), o.dryRun, x.Why))
+		t.add(shortRun(x.Run), words(x.Status), diag.Bytes(x.Bytes), cut(x.Name, 24), shortRuns(fate(x.goes(o.dryRun), o.dryRun, x.Why)))
 	}
 	verb := fate(true, o.dryRun, "")
 	if len(list) > 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -31,14 +33,17 @@ import (
 type clusterFlags struct {
 	on, store string
 	detach    bool
+	priority  int // 0: not given
 }
 
 func (f *clusterFlags) check() error {
 	switch {
-	case f.on == "" && (f.store != "" || f.detach):
-		return usagef("--store and --detach are for runs on many machines: add --on temporal")
+	case f.on == "" && (f.store != "" || f.detach || f.priority != 0):
+		return usagef("--store, --detach and --priority are for runs on many machines: add --on temporal")
+	case f.priority > cluster.LastPriority:
+		return usagef("--priority %d: must be 1, which is served first, to %d", f.priority, cluster.LastPriority)
 	case f.on != "":
-		return chosen("on", f.on, "temporal")
+		return chosen("run", "on", f.on)
 	}
 	return nil
 }
@@ -65,7 +70,7 @@ func beside() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("the program %s is needed for Temporal, and is neither beside bide nor on PATH: the package bide-temporal of the release has it, and `make bide-temporal` in bide's sources builds it", name)
+		return "", fmt.Errorf("the program %s is needed for Temporal, and for stores s3: and postgres:, and is neither beside bide nor on PATH: the package bide-temporal of the release has it, and `make bide-temporal` in bide's sources builds it", name)
 	}
 	return path, nil
 }
@@ -96,15 +101,67 @@ func become(args ...string) error {
 	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
 }
 
+// registerStores has stores that need a client of a server opened through bide-temporal,
+// which has such clients: this program stays as it is.
+func registerStores() {
+	for _, kind := range []string{"s3", "postgres"} {
+		cluster.Register(kind, func(text string) (cluster.Objects, error) {
+			return cluster.Through(func(context.Context) (net.Conn, error) { return dialStore(text) }), nil
+		})
+	}
+}
+
+// dialStore starts a bide-temporal that serves a store on a connection, and ends with it.
+func dialStore(text string) (net.Conn, error) {
+	program, err := beside()
+	if err != nil {
+		return nil, err
+	}
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	here, there := os.NewFile(uintptr(fds[0]), "store"), os.NewFile(uintptr(fds[1]), "store")
+	conn, err := net.FileConn(here)
+	if err = errors.Join(err, here.Close()); err != nil {
+		return nil, errors.Join(err, there.Close())
+	}
+	cmd := exec.Command(program, "store", text)
+	cmd.Stdin, cmd.Stderr = there, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for bide
+	err = cmd.Start()
+	if err = errors.Join(err, there.Close()); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	go func() { _ = cmd.Wait() }() // it ends with the connection, and has said what was wrong
+	return conn, nil
+}
+
 // runOn starts a run on Temporal, and follows it.
 func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
-	if opt.Pipeline == nil {
-		list := cluster.Refused(opt.File, opt.Isolation)
+	home, err := o.openStore()
+	if err != nil {
+		return err
+	}
+	shared, err := sharedStore(home, o.store)
+	if err != nil {
+		return err
+	}
+	path := opt.File.Path
+	var list diag.List
+	if opt.Pipeline != nil {
+		path = opt.Pipeline.Path
+		list = cluster.RefusedLimits(opt.Pipeline.Named())
+		o.problems(list, sourceTexts{of: opt.Pipeline.Sources})
+	} else {
+		list = append(cluster.Refused(opt.File, opt.Isolation, opt.Dir), shared.Apart(opt.File, opt.Isolation)...)
 		o.problems(list, sources(opt.File))
-		if list.HasErrors() {
-			fmt.Fprintf(o.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
-			return exitError(2)
-		}
+	}
+	if list.HasErrors() {
+		fmt.Fprintf(o.err, "bide: %s cannot be run on Temporal; nothing was run\n", path)
+		return exitError(2)
 	}
 	if o.ui {
 		return usagef("--ui is not there yet for a run on Temporal: start bide ui in another terminal, it shows such runs too")
@@ -112,12 +169,7 @@ func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 	if opt.Canary > 0 {
 		return usagef("--canary is not there yet for a run on Temporal, where all items may start at once")
 	}
-	opt.Isolation = "none"
-	home, err := o.openStore()
-	if err != nil {
-		return err
-	}
-	shared, err := sharedStore(home, o.store)
+	repo, err := isolateOn(ctx, &opt)
 	if err != nil {
 		return err
 	}
@@ -128,9 +180,15 @@ func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 	if err != nil {
 		return err
 	}
-	plan := cluster.Plan{Protocol: cluster.Protocol, Header: h}
-	if _, err := shared.Create(plan); err != nil {
+	plan := cluster.Plan{Protocol: cluster.Protocol, Header: h, Priority: o.priority}
+	at, err := shared.Create(plan)
+	if err != nil {
 		return err
+	}
+	if repo != nil {
+		if err := at.PutGit(ctx, repo); err != nil {
+			return errors.Join(err, at.Remove())
+		}
 	}
 	j, err := cluster.Make(home, shared, plan)
 	if err != nil {
@@ -145,7 +203,7 @@ func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 	if o.detach {
 		return o.printf("run %s is running on Temporal; `bide show %s` shows its state\n", h.Run, shortRun(h.Run))
 	}
-	return o.follow(ctx, opt, h.Run, 0)
+	return o.follow(ctx, opt, h.Run, 0, false)
 }
 
 // beginOn has Temporal begin a life of a run, in which dead letters may be run again.
@@ -244,9 +302,6 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 			return err
 		}
 	}
-	if word == "running" && !f.quiet {
-		fmt.Fprintf(f.err, "bide: run %s is running; what happens from now on is shown\n", shortRun(run))
-	}
 	if word != "running" {
 		if len(again) == 0 {
 			if err := f.unchanged(run); err != nil {
@@ -263,7 +318,7 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 			return err
 		}
 	}
-	return f.follow(ctx, opt, run, from)
+	return f.follow(ctx, opt, run, from, word == "running")
 }
 
 func lettersOf(list []journal.DeadLetter) (letters []cluster.Letter) {
@@ -370,12 +425,16 @@ func (s *streams) keepUp(home *journal.Store) (end func()) {
 	return func() { close(done); <-ended }
 }
 
-// refusedOn are the problems of a file for a place to run it.
-func refusedOn(c *checked, on string) {
+// refusedOn are the problems of a file for a place to run it, and for the store of the
+// run there, if one is named.
+func refusedOn(c *checked, on string, store cluster.Store) {
 	if on == "" || c.file == nil || c.Problems.HasErrors() {
 		return
 	}
-	c.Problems = append(c.Problems, cluster.Refused(c.file, "")...)
+	c.Problems = append(c.Problems, cluster.Refused(c.file, "", "")...)
+	if store != (cluster.Store{}) {
+		c.Problems = append(c.Problems, store.Apart(c.file, "")...)
+	}
 }
 
 // workerOptions are what worker was asked to do.
@@ -433,12 +492,13 @@ type devOptions struct {
 func clusterCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Try runs on many machines on this machine",
-		Long: `Starts on this machine what runs on many machines need: Temporal's development server,
-and workers. In earnest the server is somewhere else, and "bide worker" runs on each
-machine; bide docs cluster tells how.`,
+		Short: "Show the machines that work for runs, or try them on this machine",
+		Long: `status shows the workers of the Temporal server, and what its runs wait for. dev starts on this
+machine what runs on many machines need: Temporal's development server, and workers. In earnest
+the server is somewhere else, and "bide worker" runs on each machine; bide docs cluster tells how.`,
 		Example: `  bide cluster dev
-  bide run --on temporal nightly.yml`,
+  bide run --on temporal nightly.yml
+  bide cluster status`,
 	}
 	o := &devOptions{app: a, slots: 4}
 	dev := &cobra.Command{
@@ -451,7 +511,7 @@ found on PATH or where "go install" puts it.`,
 		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}
 	dev.Flags().Var(&countFlag{&o.slots}, "slots", "items at once, of each of the two workers")
-	cmd.AddCommand(dev)
+	cmd.AddCommand(dev, clusterStatusCmd(a))
 	return cmd
 }
 

@@ -16,10 +16,14 @@ import (
 const followEvery = 200 * time.Millisecond
 
 // follow shows a run that others continue with, behind an event, until it has ended. An interrupt stops
-// it, a second one at once.
-func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, from int64) error {
+// it, a second one at once. That it joins a run in progress is said when an interrupt is heeded.
+func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, from int64, joins bool) error {
 	return f.execute(ctx, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
-		return followed(hard, o, run, from)
+		sum, err := followed(hard, o, run, from, joins)
+		if err == nil && sum != nil {
+			f.landed(hard, o, run, sum)
+		}
+		return sum, err
 	})
 }
 
@@ -27,7 +31,7 @@ func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, f
 // earlier where its end cannot be recorded, and at a second interrupt in any case.
 //
 // What it shows is read from the copy of the run, which whoever looks at it keeps up.
-func followed(hard context.Context, o engine.Options, run string, from int64) (*engine.Summary, error) {
+func followed(hard context.Context, o engine.Options, run string, from int64, joins bool) (*engine.Summary, error) {
 	ctx, end := context.WithCancel(context.WithoutCancel(hard))
 	defer end() // with what is still asked
 	over := false
@@ -48,6 +52,9 @@ func followed(hard context.Context, o engine.Options, run string, from int64) (*
 	f := follower{soft: o.Soft.Done(), now: hard.Done(), stopped: make(chan error, 2), asked: make(chan onServer, 1), say: func(text string) {
 		show(event.Event{Type: event.Note, Time: time.Now(), Run: run, Message: text})
 	}}
+	if joins {
+		f.say(fmt.Sprintf("run %s is running; what happens from now on is shown", shortRun(run)))
+	}
 	for told := ""; !over; {
 		var wrong error
 		select {

@@ -53,7 +53,7 @@ func (o *controlOptions) controlOn(ctx context.Context, run string) error {
 
 // requeueOn has Temporal run dead letters again: in the running map, or in a new
 // life of the run.
-func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, filter letterFilter) error {
+func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, filter letterFilter, begins func(map[int]json.RawMessage) error) error {
 	if !o.recorded || o.edited != "" || opt.MaxParallel > 0 {
 		return usagef("a run on Temporal keeps to the file and the items as they were when it began: write --as-recorded, without --data and --max-parallel")
 	}
@@ -69,6 +69,9 @@ func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, fil
 		return err
 	case len(list) == 0:
 		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
+	}
+	if err := begins(nil); err != nil {
+		return err
 	}
 	return o.resumeOn(ctx, opt, o.id, list...)
 }

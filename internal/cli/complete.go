@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
 )
@@ -33,34 +34,12 @@ func (a *app) completeRuns(cmd *cobra.Command, named []string, typed string) []s
 		if s.ID == "" || !strings.HasPrefix(name, typed) || slices.Contains(named, s.ID) || slices.Contains(named, shortRun(s.ID)) || suit != nil && !suit(i) {
 			continue
 		}
-		out = append(out, cobra.CompletionWithDesc(name, visible(i.title())+", "+words(i.Status)))
+		out = append(out, cobra.CompletionWithDesc(name, visible(i.Title)+", "+words(i.Status)))
 		if len(out) == mostProposed {
 			break
 		}
 	}
 	return out
-}
-
-// recordedFlag completes a flag from what is recorded of the run that a command line
-// names: its items, its steps, the classes of its dead letters. nil: of another flag.
-func (a *app) recordedFlag(c *cobra.Command, name string) completion {
-	if !strings.Contains(c.Use, "RUN") {
-		return nil
-	}
-	var list func(cmd *cobra.Command, run, typed string) []string
-	switch name {
-	case "item":
-		list = a.completeItems
-	case "step", "from":
-		list = a.completeSteps
-	case "filter":
-		list = a.completeClasses
-	default:
-		return nil
-	}
-	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return list(cmd, first(args), typed), cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // completeItems gives the items of a run; of a command about dead letters, those alone.
@@ -94,17 +73,23 @@ func (a *app) completeItems(cmd *cobra.Command, run, typed string) (out []string
 	return out
 }
 
-// completeSteps gives the steps of a run by their paths.
+// seenEvents bounds how many ends of steps are read for their names.
+const seenEvents = 2000
+
+// completeSteps gives the steps of a run by their paths, those inside its items too:
+// rerun alone is for those outside.
 func (a *app) completeSteps(cmd *cobra.Command, run, typed string) (out []string) {
 	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
-		s, err := showOf(ctx, r)
-		if err != nil {
-			return err
-		}
-		for _, i := range s.StepList {
-			if strings.HasPrefix(i.Step, typed) && len(out) < mostProposed {
-				out = append(out, cobra.CompletionWithDesc(i.Step, oneLine(i.Label)))
+		seen, n := map[string]bool{}, 0
+		for e, err := range r.Events(ctx, 0, journal.EventFilter{Types: []event.Type{event.StepFinished}}) {
+			if n++; err != nil || n > seenEvents || len(out) == mostProposed {
+				return err
 			}
+			if seen[e.Step] || !strings.HasPrefix(e.Step, typed) || e.Item != "" && cmd.Name() == "rerun" {
+				continue
+			}
+			seen[e.Step] = true
+			out = append(out, cobra.CompletionWithDesc(e.Step, oneLine(e.Label)))
 		}
 		return nil
 	})

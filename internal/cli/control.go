@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/dataflow"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,6 +80,8 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 	do := args[0]
 	q := journal.ControlRequest{PID: os.Getpid(), Time: time.Now(), Do: do}
 	switch {
+	case formerly["bide control "+do] != "":
+		return q, usagef("the action %s is not known; %s", do, formerly["bide control "+do])
 	case !slices.Contains(controls, do):
 		return q, usageError{unknownWord("the action", do, controls)}
 	case do != journal.Parallel && len(args) > 1:
@@ -151,6 +156,16 @@ func (o *controlOptions) here(ctx context.Context) error {
 	})
 }
 
+// namedLimits are the limits of the machine that the workflow of a run names, and its
+// pipelines. Where the file cannot be read, whoever continues the run is told why.
+func namedLimits(h journal.Header) []workflow.LimitRef {
+	f, _ := workflow.Parse(h.Path, h.Source, workflow.Options{Unfilled: true, ReadFile: h.ReadFile})
+	if f == nil {
+		return nil
+	}
+	return dataflow.LoadSteps(f, h.Dir).Limits(f)
+}
+
 // liftShared ends the pauses of the limits that a run names, which all runs of the machine
 // share: whoever says that the run is to ask again says that the provider answers. It gives
 // the names of those that were paused.
@@ -163,11 +178,7 @@ func liftShared(h journal.Header) (lifted []string, err error) {
 	if err != nil || len(c.Limits) == 0 {
 		return nil, err
 	}
-	f, _ := workflow.Parse(h.Path, h.Source, workflow.Options{Unfilled: true, ReadFile: h.ReadFile})
-	if f == nil { // whoever continues the run is told why
-		return nil, nil
-	}
-	names := slices.DeleteFunc(workflow.LimitNames(workflow.Limits(f)), func(name string) bool { _, ok := c.Limits[name]; return !ok })
+	names := slices.DeleteFunc(workflow.LimitNames(namedLimits(h)), func(name string) bool { _, ok := c.Limits[name]; return !ok })
 	all := limits.Open(home, nil)
 	lifted, err = all.Lift(names, time.Now())
 	return lifted, errors.Join(err, all.Close())
@@ -188,32 +199,52 @@ func (o *controlOptions) controlled(run string, before *journal.State) error {
 		text += " " + strconv.Itoa(o.q.Parallel)
 	}
 	text = fmt.Sprintf("run %s: %s", run, text)
-	limit := before.Pause.Until
-	limited := limit.After(time.Now())
+	held := timeline.HoldupsOf(before)
+	agents := held.AgentsText(shortRun(run), time.Now())
 	switch {
 	case o.q.Do == journal.RetryNow:
 		if before.Limited(time.Now()) {
-			text += "; the rate limit is lifted, and agents are asked again"
+			if _, _, down := held.Agents(time.Now()); !down {
+				text += "; the rate limit is lifted, and agents are asked again"
+			} else {
+				text += "; agents are asked again"
+			}
 		}
 		text += o.sharedText()
 	case o.q.Do == journal.Probe && before.Hold == nil && before.QueueHold == nil:
 		text = fmt.Sprintf("run %s is not held", run)
+	case o.q.Do == journal.Probe && before.QueueHold == nil && !before.Held.IsZero():
+		text += "; but it is " + held.PausedText(shortRun(run)) + ", which ends the hold as well"
 	case o.q.Do == journal.Continue && (before.Hold != nil || before.QueueHold != nil):
 		text += "; the hold is ended"
 	case o.q.Do != journal.Continue:
-	case before.Held.IsZero() && limited:
-		text = fmt.Sprintf("run %s is not paused; %s", run, limitHolds(run, limit))
+	case before.Held.IsZero() && agents != "":
+		text = fmt.Sprintf("run %s is not paused; %s", run, agents)
 	case before.Held.IsZero():
 		text = fmt.Sprintf("run %s is not paused", run)
-	case limited:
-		text += "; " + limitHolds(run, limit)
+	case agents != "":
+		text += "; " + agents
 	}
 	return o.printf("%s\n", text)
 }
 
-// limitHolds says that a rate limit holds back the agents of a run, and what lifts it.
-func limitHolds(run string, until time.Time) string {
-	return fmt.Sprintf("a rate limit holds back its agents until %s: to ask them now: bide control %s retry-now", until.Local().Format(time.DateTime), run)
+// nothingWaits says of a run that no process has, and in which nothing is held back, what
+// can be done with it.
+func (o *controlOptions) nothingWaits(ctx context.Context, run string) error {
+	return o.reading(run, func(r *journal.Reader) error {
+		sum, err := r.Summary(ctx)
+		if err != nil {
+			return err
+		}
+		if sum.Status != event.Interrupted && sum.Status != event.Failed {
+			return usagef("run %s has ended (%s): nothing of it waits", shortRun(run), words(sum.Status))
+		}
+		what := "it is not paused"
+		if o.q.Do == journal.RetryNow {
+			what = "nothing of it waits for a time"
+		}
+		return o.printf("run %s: no process has it, and %s; bide resume %s continues it\n", run, what, shortRun(run))
+	})
 }
 
 // controlLater has the next process of a run, which none has now, continue in another way.
@@ -225,7 +256,7 @@ func (o *controlOptions) controlLater(ctx context.Context, run string) error {
 	switch err := letters.Later(ctx, st, run, o.q.Do); {
 	case errors.Is(err, journal.ErrNotInUse) && len(o.lifted) > 0: // nothing of its own waits
 	case errors.Is(err, journal.ErrNotInUse):
-		return usagef("run %s: %w", run, err)
+		return o.nothingWaits(ctx, run)
 	case err != nil:
 		return err
 	}

@@ -41,7 +41,7 @@ func (f *runFlags) display() (display, error) {
 	case f.json:
 		return &jsonDisplay{w: f.out, err: f.err, jobs: f.jobs}, nil
 	case f.quiet || f.progress == "none":
-		return &plainDisplay{app: f.app, jobs: f.jobs, quiet: true, output: !f.quiet}, nil
+		return &plainDisplay{app: f.app, jobs: f.jobs, quiet: true, warns: !f.quiet, output: !f.quiet}, nil
 	case f.progress == "live", f.progress != "plain" && f.canLive() && os.Getenv("CI") == "":
 		return newLive(f.app, f.jobs), nil
 	}
@@ -53,6 +53,7 @@ func (f *runFlags) display() (display, error) {
 type plainDisplay struct {
 	*app
 	quiet   bool // no progress
+	warns   bool // but warnings
 	output  bool // output of steps
 	mu      sync.Mutex
 	items   itemProgress
@@ -114,12 +115,18 @@ func (d *plainDisplay) Emit(e event.Event) {
 	}
 	d.begins(e)
 	d.troubled(d.jobs.take(e, d.show))
-	if d.quiet && e.Class != event.Logged {
+	if d.quiet && e.Class != event.Logged && !(d.warns && isWarning(e)) {
 		return
 	}
 	for _, line := range d.lines(e) {
 		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitLine(line, d.labelOf(e), d.columns(d.err)))+"\n"))
 	}
+}
+
+// isWarning reports whether an event is a warning: one that names the command that merges the
+// run's work is told by the summary.
+func isWarning(e event.Event) bool {
+	return e.Type == event.Note && (e.Class == "" || e.Class == event.LostWork || e.Class == event.Unmerged && e.Label == "")
 }
 
 // begins keeps what a step in a round of a foreach is for, and what an item that
@@ -154,8 +161,8 @@ func (d *plainDisplay) labelOf(e event.Event) string {
 
 // troubled tells of an output that could not be read or logged; the run continues.
 func (d *plainDisplay) troubled(err error) {
-	if err != nil {
-		fmt.Fprintf(d.err, "bide: %v\n", err)
+	for _, what := range d.jobs.trouble(err) {
+		fmt.Fprintf(d.err, "bide: %s\n", what)
 	}
 }
 

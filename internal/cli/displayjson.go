@@ -85,8 +85,8 @@ func (d *jsonDisplay) close(s *engine.Summary) {
 }
 
 func (d *jsonDisplay) troubled(err error) {
-	if err != nil {
-		fmt.Fprintf(d.err, "bide: %v\n", err)
+	for _, what := range d.jobs.trouble(err) {
+		fmt.Fprintf(d.err, "bide: %s\n", what)
 	}
 }
 

@@ -52,6 +52,9 @@ func (d *plainDisplay) lines(e event.Event) []string {
 	}
 	d.failed.take(e)
 	if line := d.line(e); line != "" {
+		if e.Type != event.RunStarted && e.Type != event.RunResumed { // which say the whole id, once
+			line = shortRuns(line)
+		}
 		out = append(out, "bide: "+line)
 	}
 	return out
@@ -225,15 +228,18 @@ func (d *plainDisplay) line(e event.Event) string {
 		}
 		return oneLine(e.Message)
 	case event.HoldStarted, event.HoldProbe:
-		if e.DelayMS == 0 {
-			return oneLine(e.Message)
-		}
-		return oneLine(e.Message) + "; " + timeline.HoldOf(e).Probing() + " " + when(e.DelayMS)
+		var h timeline.Holdups
+		h.Apply(e)
+		return oneLine(strings.Join(h.Says(shortRun(e.Run), e.Time, true), ""))
 	case event.WidthChanged:
-		if last, told := d.waits[widthKey]; told && e.Time.Sub(last) < waitsAgain {
+		key := widthKey + e.Item + "\x00" + e.Step
+		if last, told := d.waits[key]; told && e.Time.Sub(last) < waitsAgain {
 			return ""
 		}
-		value.Put(&d.waits, widthKey, e.Time)
+		value.Put(&d.waits, key, e.Time)
+		if e.Step != "" {
+			return oneLine(e.Label + ": " + e.Message)
+		}
 		return oneLine(e.Message)
 	case event.RunPaused, event.AgentPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
@@ -254,14 +260,21 @@ const waitsAgain = time.Minute
 // waitLine says what is waited for, of each limit of the machine now and then: many
 // may wait for it, again and again.
 func (d *plainDisplay) waitLine(e event.Event) string {
-	var of struct{ Limit string }
+	var of struct {
+		Limit  string
+		Paused bool
+	}
 	if e.Message == "" || json.Unmarshal(e.Data, &of) != nil {
 		return ""
 	}
-	if last, told := d.waits[of.Limit]; told && e.Time.Sub(last) < waitsAgain {
+	key := of.Limit
+	if of.Paused { // which is told at once, also where others were told to wait for a slot
+		key += " paused"
+	}
+	if last, told := d.waits[key]; told && e.Time.Sub(last) < waitsAgain {
 		return ""
 	}
-	value.Put(&d.waits, of.Limit, e.Time)
+	value.Put(&d.waits, key, e.Time)
 	return oneLine(e.Message)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -180,7 +181,7 @@ func stepName(i *letterInfo, names *itemNames) string {
 	if i.Step == "" {
 		return ""
 	}
-	return cut(visible(names.stepOf(i.Step, i.StepLabel, i.place)), 32)
+	return cut(visible(names.stepOf(i.Step, i.StepLabel, i.place, 0)), 32)
 }
 
 // short is what a person is told first: the last line that the step wrote on
@@ -248,22 +249,28 @@ ids, and with what they report added to their histories. Then reduce runs again 
 all results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
 it is the newest run of this directory that has dead letters.
 
+Where all of them had conflicts, they run one after another, each upon the work that is
+merged by then, unless --max-parallel is given.
+
+--data replaces the data of an item as a whole: a field that it does not have is gone.
+What changes is shown.
+
 While the run continues in another process, that process is asked to run them in the
 running map, and this one shows what happens there. A second retry of the same
 run meanwhile is refused.`,
 		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
-  echo '{"size": 38}' | bide dlq retry --item 37 --data -`,
+  echo '{"name": "b", "size": 38}' | bide dlq retry --item 37 --data -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}
 	o.letters.register(cmd.Flags())
-	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
+	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "items at once, instead of the recorded number")
 	o.withheld(cmd)
 	cmd.Flags().BoolVar(&o.recorded, "as-recorded", false, "use the workflow file as it was when the run began")
-	cmd.Flags().StringVar(&o.edited, "data", "", "with one --item: a JSON file with the data that it has from now on, - for standard input; what it had is kept")
+	cmd.Flags().StringVar(&o.edited, "data", "", "with one --item: a JSON file with all the data that it has from now on, - for standard input; they replace what it had, which stays in the record")
 	o.showing(cmd)
 	return cmd
 }
@@ -277,26 +284,32 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var data map[int]json.RawMessage
+	var data, was map[int]json.RawMessage // of the item that is edited
 	err = o.reading(o.id, func(r *journal.Reader) error {
 		o.id = r.Run()
 		if err := filter.check(ctx, r); err != nil || o.edited == "" {
 			return err
 		}
-		data, err = o.editedItem(ctx, r)
+		data, was, err = o.editedItem(ctx, r)
 		return err
 	})
 	if err != nil {
 		return o.orItem(ctx, o.id, err)
 	}
-	if !o.json && !o.quiet {
-		if err := o.lastErrors(ctx, filter); err != nil {
-			return err
+	begins := func(now map[int]json.RawMessage) error {
+		if o.json || o.quiet {
+			return nil
 		}
+		err := o.lastErrors(ctx, filter)
+		fmt.Fprint(o.err, changedItems(was, now))
+		return err
+	}
+	if err := o.inTurn(ctx, filter, &opt); err != nil {
+		return err
 	}
 	if _, is, err := o.elsewhere(o.id); err != nil || is {
 		if err == nil {
-			err = o.requeueOn(ctx, opt, filter)
+			err = o.requeueOn(ctx, opt, filter, begins)
 		}
 		return err
 	}
@@ -304,7 +317,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 		return err
 	}
 	err = o.execute(ctx, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
-		return engine.RetryDeadLetters(ctx, o.id, opt, letters.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: o.recorded})
+		return engine.RetryDeadLetters(ctx, o.id, opt, letters.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: o.recorded, Begins: begins})
 	})
 	switch {
 	case errors.Is(err, letters.ErrNoDeadLetters):
@@ -312,7 +325,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 			return o.reading(o.id, func(r *journal.Reader) error { return noLetter(ctx, r, filter.ids[0]) })
 		}
 		if len(filter.ids) == 0 && filter.expr == nil && filter.older == 0 {
-			return fmt.Errorf("run %s has no dead letters: nothing was run", o.id)
+			return o.nothingToRetry(ctx)
 		}
 		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
 	case errors.As(err, new(*letters.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
@@ -320,6 +333,25 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 		return exitError(130)
 	}
 	return err
+}
+
+// nothingToRetry says that a run has no dead letters, and ends as the run has ended, as
+// resume does where there is nothing to resume.
+func (o *dlqRetryOptions) nothingToRetry(ctx context.Context) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
+		st, err := r.State(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.err, "bide: run %s has no dead letters: nothing was run\n", shortRun(o.id))
+		switch st.Status {
+		case event.Succeeded:
+			return nil
+		case event.CompletedWithFailures:
+			return exitError(3)
+		}
+		return exitError(1)
+	})
 }
 
 // lastErrors says why the dead letters that are to be run again had failed.
@@ -336,14 +368,74 @@ func (o *dlqRetryOptions) lastErrors(ctx context.Context, filter letterFilter) e
 		if n > mostFailures {
 			fmt.Fprintf(o.err, "bide: and %d more, see bide dlq list %s\n", n-mostFailures, shortRun(o.id))
 		}
+		if changed := new(engine.ChangedError); n > 0 && !o.recorded && errors.As(engine.Unchanged(r.Header()), &changed) {
+			fmt.Fprintf(o.err, "bide: %s has changed since the run began, and is used as it is now; --as-recorded uses it as it was:\n%s\n", visible(changed.Path), indent(visibleLines(changed.Diff), "  "))
+		}
 		return err
 	})
 }
 
-// editedItem reads the data that one item has from now on.
-func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (map[int]json.RawMessage, error) {
+// inTurn has letters run one after another that all had conflicts: at once they would begin
+// upon the same work, and meet again as they did.
+func (o *dlqRetryOptions) inTurn(ctx context.Context, filter letterFilter, opt *engine.Options) error {
+	conflicts, others := 0, 0
+	err := o.reading(o.id, func(r *journal.Reader) error {
+		return eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+			if i.Class == "conflict" {
+				conflicts++
+			} else {
+				others++
+			}
+			return nil
+		})
+	})
+	if err != nil || conflicts < 2 || others > 0 || opt.MaxParallel > 0 {
+		return err
+	}
+	opt.MaxParallel = 1
+	if !o.json && !o.quiet {
+		fmt.Fprintln(o.err, "bide: they had conflicts, and run one after another, each upon what the one before it has merged; --max-parallel has them run at once")
+	}
+	return nil
+}
+
+// changedItems says how the data of items change, in the lines of their JSON that differ.
+func changedItems(was, now map[int]json.RawMessage) string {
+	var b strings.Builder
+	lines := func(data json.RawMessage) string {
+		var out bytes.Buffer
+		if json.Indent(&out, bytes.TrimSpace(data), "", "  ") != nil {
+			return string(data)
+		}
+		return out.String()
+	}
+	for index, data := range now {
+		changes := diag.Diff(lines(was[index]), lines(data))
+		if len(changes) == 0 {
+			b.WriteString("bide: its data are as they were\n")
+			continue
+		}
+		b.WriteString("bide: its data are replaced as a whole, and change in these lines:\n")
+		for n, l := range changes {
+			if n == mostChanges {
+				fmt.Fprintf(&b, "  and %s\n", diag.Count(len(changes)-n, "more line", "more lines"))
+				break
+			}
+			if l.Sign != '@' {
+				fmt.Fprintf(&b, "  %c %s\n", l.Sign, diag.Clip(visible(l.Text), 200))
+			}
+		}
+	}
+	return b.String()
+}
+
+// mostChanges is how many lines of a change are shown.
+const mostChanges = 40
+
+// editedItem reads the data that one item has from now on, and gives those that it has.
+func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (now, was map[int]json.RawMessage, _ error) {
 	if len(o.letters.items) != 1 {
-		return nil, usagef("--data is for one item: name it with --item")
+		return nil, nil, usagef("--data is for one item: name it with --item")
 	}
 	var b []byte
 	var err error
@@ -353,19 +445,19 @@ func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (ma
 		b, err = os.ReadFile(o.edited)
 	}
 	if err != nil && strings.HasPrefix(strings.TrimSpace(o.edited), "{") {
-		return nil, usagef("--data takes the name of a file, not the data: write them to one, or to standard input with --data -")
+		return nil, nil, usagef("--data takes the name of a file, not the data: write them to one, or to standard input with --data -")
 	}
 	if err != nil {
-		return nil, usagef("--data: %w", err)
+		return nil, nil, usagef("--data: %w", err)
 	}
 	if _, err := value.Parse(b); err != nil {
-		return nil, usagef("--data %s is not JSON: %w", o.edited, err)
+		return nil, nil, usagef("--data %s is not JSON: %w", o.edited, err)
 	}
 	it, _, err := findItem(ctx, r, o.letters.items[0])
 	if err == nil {
 		b, err = editedBatchItem(it, b)
 	}
-	return map[int]json.RawMessage{it.Index: b}, err
+	return map[int]json.RawMessage{it.Index: b}, map[int]json.RawMessage{it.Index: it.Data}, err
 }
 
 // editedBatchItem is the new data of an item; of one of a batch with all parts of its argument.
@@ -446,7 +538,7 @@ func (o *dlqPurgeOptions) run(ctx context.Context) (err error) {
 		return err
 	}
 	if len(indexes) > 0 {
-		if err := o.confirm(o.yes, fmt.Sprintf("Give up %s of run %s?", diag.Count(len(indexes), "dead letter"), j.Run())); err != nil {
+		if err := o.confirm(o.yes, fmt.Sprintf("Give up %s of run %s?", diag.Count(len(indexes), "dead letter"), shortRun(j.Run()))); err != nil {
 			return err
 		}
 	}

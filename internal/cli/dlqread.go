@@ -168,7 +168,7 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 		}
 		f := failureOf(e)
 		if f.Step != "" {
-			f.shown = names.stepOf(f.Step, cmp.Or(e.Label, f.StepLabel), s.place)
+			f.shown = names.stepOf(f.Step, cmp.Or(e.Label, f.StepLabel), s.place, e.Seq)
 		}
 		s.History = append(s.History, f)
 	}
@@ -210,7 +210,7 @@ func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 	if meant != "" {
 		meant = "; or " + meant
 	}
-	return usagef("item %s of run %s is no dead letter: it is %s after %s; see `bide events %s --item %s`%s", visible(it.Name()), shortRun(r.Run()),
+	return usagef("item %s of run %s is no dead letter: its status is %s, after %s; see `bide events %s --item %s`%s", visible(it.Name()), shortRun(r.Run()),
 		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id), meant)
 }
 
@@ -235,18 +235,14 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 		}
 	}
 	name, label := s.names()
-	line("item", p.bold(name)+fmt.Sprintf(", index %d of run %s", s.Index, shortRun(s.Run)))
+	line("item", p.bold(name)+fmt.Sprintf(", index %d (the first is 0) of run %s", s.Index, shortRun(s.Run)))
 	line("label", label)
 	line("correlation", s.CorrelationID)
 	line("failed", s.Time.Local().Format(time.DateTime)+", after "+diag.Count(s.Attempts, "attempt"))
 	line("class", p.sgr("31", s.Class))
 	line("branch", s.Branch)
 	line("worktree", s.Worktree)
-	eligible := "yes"
-	if !s.Eligible {
-		eligible = "no"
-	}
-	line("retry", eligible)
+	line("retry", retryText(s.letterInfo))
 	b.WriteString("\n" + p.bold("data") + "\n" + indent(prettyJSON(s.Data), "  ") + "\n")
 	b.WriteString("\n" + p.bold("history") + "\n")
 	for _, f := range s.History {
@@ -257,6 +253,17 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 	}
 	b.WriteString("\n" + p.bold("next") + "\n" + indent(shortly(strings.Join(s.Commands, "\n"), s.Run), "  ") + "\n")
 	return o.print(b.String())
+}
+
+// retryText says whether to run a letter again.
+func retryText(i *letterInfo) string {
+	switch {
+	case i.Class == "input":
+		return "when the file or the data is mended (--data): as they are, it is refused each time"
+	case !i.Eligible:
+		return "when you know why: the run went down each time that it ran"
+	}
+	return "yes"
 }
 
 func prettyJSON(raw json.RawMessage) string {

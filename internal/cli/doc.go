@@ -5,5 +5,5 @@
 //
 // Results go to standard output, everything else to standard error. Every
 // command that prints has --json. Exit status: 0 well, 1 failed, 2 bad usage
-// or bad file, 3 completed with failed items, steps that their repair did not mend, or work that is in no merge, 130 interrupted, 143 terminated.
+// or bad file, 3 completed with items that failed or were skipped, steps that their repair did not mend, or work that is in no merge, 130 interrupted, 143 terminated.
 package cli

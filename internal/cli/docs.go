@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/option"
-	"github.com/bide-dev/bide/retry/driver"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,18 +18,16 @@ func (a *app) complete(c *cobra.Command) {
 	if c.ValidArgsFunction == nil && len(c.ValidArgs) == 0 {
 		c.ValidArgsFunction = a.completer(c.Use)
 	}
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		complete := a.recordedFlag(c, f.Name)
-		if words := flagWords(f.Name); words != nil {
-			complete = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
-		}
-		if _, taken := c.GetFlagCompletionFunc(f.Name); taken || complete == nil {
+	each := func(f *pflag.Flag) {
+		if _, taken := c.GetFlagCompletionFunc(f.Name); taken || f.NoOptDefVal != "" {
 			return
 		}
-		if err := c.RegisterFlagCompletionFunc(f.Name, complete); err != nil {
+		if err := c.RegisterFlagCompletionFunc(f.Name, a.completeFlag(c, f)); err != nil {
 			panic(err) // the flag is the command's own
 		}
-	})
+	}
+	c.Flags().VisitAll(each)
+	c.PersistentFlags().VisitAll(each)
 	for _, sub := range c.Commands() {
 		a.complete(sub)
 	}
@@ -51,33 +46,6 @@ func describeCompletion(root *cobra.Command) {
 	}
 }
 
-// flagWords are the values that a flag of some name can have, nil where they
-// are not a fixed set.
-func flagWords(name string) []string {
-	for _, r := range option.For(option.Command) {
-		switch {
-		case r.FlagName() != name || r.Kind == option.Exhausted:
-		case r.Kind == option.Matchers:
-			return driver.MatcherNames()
-		case len(r.Words) > 0:
-			return r.Words
-		}
-	}
-	switch name {
-	case "color":
-		return []string{"auto", "always", "never"}
-	case "isolation":
-		return []string{"auto", "worktree", "none"}
-	case "status":
-		return runStatuses
-	case "type":
-		return eventTypes
-	case "fail-on":
-		return event.Kinds
-	}
-	return nil
-}
-
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // completer completes what a usage line names: FILE is a workflow or pipeline,
@@ -94,9 +62,14 @@ func (a *app) completer(use string) completion {
 			word, rest = words[len(words)-1], true
 		}
 		word = strings.Trim(word, "[].")
+		if f := cmd.Flags().Lookup("backtest"); f != nil && f.Changed {
+			word = "RUN"
+		}
 		switch {
 		case word == "FILE":
-			return []string{"yml", "yaml", "json", "cst"}, cobra.ShellCompDirectiveFilterFileExt
+			return filesOf(cmd), cobra.ShellCompDirectiveFilterFileExt
+		case strings.Contains(word, "|"):
+			return strings.Split(word, "|"), cobra.ShellCompDirectiveNoFileComp
 		case word == "DIR":
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		case word == "ACTION":
@@ -110,6 +83,17 @@ func (a *app) completer(use string) completion {
 		}
 		return nil, cobra.ShellCompDirectiveDefault
 	}
+}
+
+// filesOf are the endings of the files that a command takes.
+func filesOf(cmd *cobra.Command) []string {
+	switch cmd.Name() {
+	case "fmt", "graph":
+		return []string{"cst"}
+	case "migrate":
+		return []string{"yml", "yaml", "json"}
+	}
+	return strings.Fields(workflowFiles)
 }
 
 // manOptions are what man was asked to do.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -218,5 +219,45 @@ func TestCommandAlone(t *testing.T) {
 	}
 	if all := a.commands([]string{"no-such"}); len(all) != len(commandTable()) {
 		t.Errorf("a word that is no command makes %d of %d commands", len(all), len(commandTable()))
+	}
+}
+
+// The shell proposes of every flag with a value what fits, and where only a person can
+// know it, nothing: names of files would be wrong.
+func TestEveryFlagIsCompleted(t *testing.T) {
+	a, _, _ := newApp()
+	free := map[string]bool{}
+	for _, c := range documented(a.root()) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal != "" || f.Hidden {
+				return
+			}
+			if f.Name == "color" && c.HasParent() {
+				return // that of the root
+			}
+			complete, ok := c.GetFlagCompletionFunc(f.Name)
+			if !ok {
+				t.Errorf("%s: --%s is not completed", c.CommandPath(), f.Name)
+				return
+			}
+			command := strings.TrimPrefix(c.CommandPath(), "bide ")
+			words := flagWords(command, f.Name)
+			for _, w := range words {
+				if list, _ := complete(c, nil, w); !slices.Contains(list, w) {
+					t.Errorf("%s --%s %s proposes %q", c.CommandPath(), f.Name, w, list)
+				}
+				if !strings.Contains(f.Usage, w) && f.Name != "type" {
+					t.Errorf("%s --%s does not say that it takes %s: %s", c.CommandPath(), f.Name, w, f.Usage)
+				}
+			}
+			if words == nil && rowOf(command, f.Name) == nil && strings.HasPrefix(f.Value.Type(), "string") {
+				free[f.Name] = true
+			}
+		})
+	}
+	// A new flag with a text belongs into flagRows, or here.
+	known := []string{"args", "breaker", "command", "fallback", "host", "input", "job", "listen", "max-parallel", "older-than", "rule", "set", "store", "until"}
+	if got := slices.Sorted(maps.Keys(free)); !slices.Equal(got, known) {
+		t.Errorf("texts that nothing is proposed for: %q\nexpected %q", got, known)
 	}
 }

@@ -70,50 +70,63 @@ func (o *docsOptions) list() error {
 
 func (o *docsOptions) run() error {
 	page, ok := docs.Find(o.topic)
+	text := page.Alone()
 	if !ok {
-		page = docs.Page{Topic: o.topic, Title: o.topic, Text: explained(o.topic)}
+		text = explained(o.topic)
+		page = docs.Page{Topic: o.topic, Title: o.topic}
 	}
-	if page.Text == "" {
+	if text == "" {
 		hint := cmp.Or(diag.DidYouMean(o.topic, append(topics(), docs.Words()...)), "see bide docs")
 		return usagef("there is no topic %q; %s", o.topic, hint)
 	}
 	switch {
 	case o.json:
-		return printJSON(o.out, docJSON{page.Topic, page.Title, page.Text})
+		return printJSON(o.out, docJSON{page.Topic, page.Title, text})
 	case isTerminal(o.out):
-		return docs.Plain(o.out, page.Text, min(o.columns(o.out), 100), o.palette(o.out).bold)
+		return docs.Plain(o.out, text, min(o.columns(o.out), 100), o.palette(o.out).bold)
 	}
-	return o.print(page.Text)
+	return o.print(text)
 }
 
-// explained gathers what the reference says of a word.
+// explained gathers what the reference says of a word, and where the guides answer.
 func explained(word string) string {
-	var b strings.Builder
+	var said []string // of the reference
+	files := false    // it is a key, an option or a command, and not only met in a message
 	for _, e := range docs.Explain(word) {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "## %s (%s)\n\n", e.Section, e.Topic)
+		files = files || e.Topic != "codes"
+		var b strings.Builder
+		fmt.Fprintf(&b, "## %s: %s (%s)\n\n", strings.ReplaceAll(e.Cells[0], "`", ""), e.Section, e.Topic)
 		for i, head := range e.Head[1:] {
 			if cell := e.Cells[i+1]; cell != "" {
 				fmt.Fprintf(&b, "- %s: %s\n", head, cell)
 			}
 		}
+		said = append(said, b.String())
 	}
 	if text := docs.Command(word); text != "" {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
+		said, files = append(said, text), true
+	}
+	if len(said) > 0 && !files && strings.Contains(word, "-") {
+		return strings.Join(said, "\n") // the code of a message, as it stands there
+	}
+	if len(said) == 0 {
+		if page, ok := docs.Near(word); ok {
+			return page.Alone()
 		}
-		b.WriteString(text)
+		if text := docs.Sections(word); text != "" {
+			return text
+		}
 	}
-	if b.Len() == 0 {
-		return docs.Sections(word)
-	}
-	if guides := docs.Headings(word); len(guides) > 0 {
-		b.WriteString("\n## In the guides\n\n")
+	if guides := docs.Guides(word); len(guides) > 0 {
+		text := "## In the guides\n\n"
 		for _, g := range guides {
-			fmt.Fprintf(&b, "- %s: bide docs %s\n", g.Section, g.Topic)
+			text += fmt.Sprintf("- %s: bide docs %s\n", g.Section, g.Topic)
+		}
+		if files {
+			said = append(said, text)
+		} else { // how to do it comes before what a message says
+			said = append([]string{text}, said...)
 		}
 	}
-	return b.String()
+	return strings.Join(said, "\n")
 }

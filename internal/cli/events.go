@@ -69,7 +69,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 		if filter.Item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
 		}
-		p, names := o.palette(o.out), namesIn(ctx, r)
+		p, names, width := o.palette(o.out), namesIn(ctx, r), o.columns(o.out)
 		n := 0
 		for e, err := range eventsOf(ctx, r, filter, o.follow) {
 			if err != nil {
@@ -79,7 +79,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 			if o.json {
 				_, err = o.out.Write(append(eventJSON(e), '\n'))
 			} else {
-				_, err = io.WriteString(o.out, eventLine(e, names.of(e), p)+"\n")
+				_, err = io.WriteString(o.out, fold(eventLine(e, names.of(e), p), width, "  ")+"\n")
 			}
 			if err != nil {
 				return err

@@ -229,7 +229,7 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 	}
 	status := statusOf(err)
 	if status == 127 && len(x.args) == 1 && strings.ContainsAny(x.args[0], " \t\n") && !isText(x.args[0]) {
-		x.say("that was looked for as one program's name; for a text that a shell reads write " + strconv.Quote("shell: "+x.args[0]))
+		x.say("that was looked for as one program's name; for a text that a shell reads write " + diag.ShellWord("shell: "+x.args[0]))
 	}
 	return exitError(status)
 }
@@ -287,6 +287,9 @@ func (x *execCommand) call(timeout time.Duration) *action.Call {
 // environ tells an attempt which it is, and how the one before it failed.
 func (x *execCommand) environ() []string {
 	env := append(os.Environ(), "BIDE_ATTEMPT="+strconv.Itoa(x.number))
+	if len(x.limits) > 0 {
+		env = append(env, limits.AroundEnv+"="+limits.Around(os.Getenv(limits.AroundEnv), x.limits))
+	}
 	if x.last == nil {
 		return env
 	}
@@ -329,6 +332,9 @@ func (x *execCommand) openLimits(sup *proc.Supervisor) error {
 		if err := knownLimit(c, name); err != nil {
 			return usagef("--limit: %w", err)
 		}
+	}
+	if err := limits.HeldAround(home, os.Getenv(limits.AroundEnv), x.limits); err != nil {
+		return usagef("--limit: %w", err)
 	}
 	x.home = limits.Open(home, sup.Keep)
 	return nil
@@ -512,7 +518,7 @@ func (x *execCommand) observeJSON(e retry.Event) {
 // stands on the screen already.
 func unprinted(err error) string {
 	text := err.Error()
-	if e, ok := errors.AsType[*action.ExitError](err); ok {
+	if e, ok := errors.AsType[*action.ExitError](err); ok && !e.NotStarted {
 		return strings.Replace(text, e.Error(), e.Ending(), 1)
 	}
 	return text

@@ -294,11 +294,12 @@ func TestExecTells(t *testing.T) {
 		not    string
 	}{
 		{[]string{"--attempts", "4", "--", "no-such-program"}, 127, []string{"attempt 1 of 4 failed"}, "attempt 2"},
-		{[]string{"--attempts", "4", "--", "echo hi | cat"}, 127, []string{`write "shell: echo hi | cat"`}, ""},
+		{[]string{"--attempts", "4", "--", "echo hi | cat"}, 127, []string{`write 'shell: echo hi | cat'`}, ""},
 		{[]string{"--timeout", "1", "--", "true"}, 2, []string{`did you mean "1s"`}, "bare number"},
 		{[]string{"--attempts", "4", "shell:no-such-program"}, 127, nil, "attempt 2"},
-		{[]string{"--attempts", "4", "--", "/etc/passwd"}, 126, nil, "attempt 2"},
-		{[]string{"--attempts", "4", "--", "/nonexistent/program"}, 127, nil, "attempt 2"},
+		{[]string{"--attempts", "4", "--", "/etc/passwd"}, 126, []string{"permission denied"}, "attempt 2"},
+		{[]string{"--attempts", "4", "--", "/nonexistent/program"}, 127, []string{"no such file"}, "attempt 2"},
+		{[]string{"--attempts", "4", "--", "bide-has-no-such-program"}, 127, []string{`cannot start "bide-has-no-such-program": file does not exist; it is not in PATH`}, "attempt 2"},
 		{[]string{"--attempts", "4", "--initial-delay", "1ms", "shell:echo x >> f; test $(wc -l < f) = 3"}, 0, []string{"succeeded at attempt 3 of 4"}, ""},
 		{[]string{"--", "true"}, 0, nil, "bide"},
 		{[]string{"--attempts", "4", "--backoff", "custom", "--delays", "1ms,2ms", "--max-delay", "3ms", "--", "false"}, 1, []string{"attempt 4 follows in 3ms: the 2 delays of --delays are used up"}, ""},

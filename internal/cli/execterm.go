@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/signal"
@@ -27,6 +28,8 @@ type console struct {
 	presses      atomic.Int32
 	press        func(n int32) // called when the key for an interrupt was pressed
 	stops        *stops        // what the stop key does
+	apart        bool          // standard output has a terminal of its own, so that no echo is in it
+	shown        unix.Termios  // the mode of that terminal, as it was last seen
 }
 
 // openConsole gives the terminal; nil where none of the streams is one, or
@@ -96,30 +99,61 @@ func (c *console) cooked() {
 	c.found = nil
 }
 
+// terminal makes the terminal of one attempt.
+func (c *console) terminal() (t *proc.Terminal, close func() error, err error) {
+	t = &proc.Terminal{In: c.in, Out: c.out, Err: c.err}
+	close = func() (err error) {
+		for _, f := range t.Files() {
+			err = errors.Join(err, f.Close())
+		}
+		return err
+	}
+	if t.Master, t.Slave, err = pty.Open(); err != nil {
+		return nil, nil, err
+	}
+	if c.apart && c.out {
+		shown := &proc.Pair{}
+		if shown.Master, shown.Slave, err = pty.Open(); err != nil {
+			return nil, nil, errors.Join(err, close())
+		}
+		t.Shown, t.Out = shown, false
+		if mode := modeOf(shown.Master); mode != nil {
+			c.shown = *mode
+		}
+	}
+	if !t.Out && !t.Err {
+		t.Screen = c.tty
+	}
+	return t, close, nil
+}
+
 // attach makes the terminal of one attempt. What is typed goes to it until
-// detach is called.
+// detach is called; what nobody has read of that is then typed on ours again, for
+// who reads it next.
 func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
-	master, slave, err := pty.Open()
+	t, closeAll, err := c.terminal()
 	if err != nil {
 		return nil, nil, err
 	}
-	t = &proc.Terminal{Master: master, Slave: slave, In: c.in, Out: c.out, Err: c.err}
-	if !c.out && !c.err {
-		t.Screen = c.tty
+	name := t.Slave.Name()
+	resize := func() { // a size that is not known stays 0
+		_ = pty.InheritSize(c.tty, t.Master)
+		if t.Shown != nil {
+			_ = pty.InheritSize(c.tty, t.Shown.Master)
+		}
 	}
-	resize := func() { _ = pty.InheritSize(c.tty, master) } // a size that is not known stays 0
 	resize()
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, syscall.SIGWINCH)
 	if err := c.raw(); err != nil {
 		signal.Stop(sizes)
-		return nil, nil, errors.Join(err, master.Close(), slave.Close())
+		return nil, nil, errors.Join(err, closeAll())
 	}
 	wakeRead, wake, err := os.Pipe()
 	if err != nil {
 		signal.Stop(sizes)
 		c.cooked()
-		return nil, nil, errors.Join(err, master.Close(), slave.Close())
+		return nil, nil, errors.Join(err, closeAll())
 	}
 	ended := make(chan struct{}, 2)
 	go func() {
@@ -139,10 +173,69 @@ func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 		<-ended
 		<-ended
 		_ = wakeRead.Close()
+		c.typeAgain(unread(name))
 		c.cooked()
-		_ = master.Close()
-		_ = slave.Close() // closed already, where the command was started
+		_ = closeAll() // most are closed already, where the command was started
 	}, nil
+}
+
+// unread takes from a terminal what was typed and nobody has read. A system that
+// forgets it when the last that has the terminal open is gone gives nothing.
+func unread(name string) []byte {
+	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	buf := make([]byte, 4096) // as much as a terminal keeps
+	n := 0
+	cerr := raw.Control(func(fd uintptr) {
+		mode, merr := unix.IoctlGetTermios(int(fd), ioctlGetTermios)
+		if err = merr; err != nil {
+			return
+		}
+		eof, lines := mode.Cc[unix.VEOF], mode.Lflag&unix.ICANON != 0
+		mode.Lflag &^= unix.ICANON // a line that has no end yet is read as well
+		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 0, 0
+		if err = unix.IoctlSetTermios(int(fd), ioctlSetTermios, mode); err != nil {
+			return
+		}
+		if n, err = unix.Read(int(fd), buf); lines {
+			endsTyped(buf[:max(n, 0)], eof)
+		}
+	})
+	if cerr != nil || err != nil {
+		return nil
+	}
+	return buf[:max(n, 0)]
+}
+
+// endsTyped makes the key for the end of the input of each 0 in what was typed: as such
+// it is kept by a terminal that is read by lines.
+func endsTyped(typed []byte, eof byte) {
+	for i, b := range typed {
+		if b == 0 {
+			typed[i] = eof
+		}
+	}
+}
+
+// typeAgain has our terminal give what was typed to who reads it next. Some systems
+// let nobody do that, and it is lost.
+func (c *console) typeAgain(typed []byte) {
+	if !c.foreground() {
+		return // it is another's
+	}
+	for _, b := range typed {
+		key := binary.NativeEndian.Uint32([]byte{b, 0, 0, 0}) // the system reads one byte
+		if unix.IoctlSetPointerInt(int(c.tty.Fd()), unix.TIOCSTI, int(key)) != nil {
+			return
+		}
+	}
 }
 
 // forward passes on what is typed, until wake is closed at its other end.
@@ -167,7 +260,10 @@ func (c *console) forward(t *proc.Terminal, wake *os.File) {
 			return
 		}
 		typed := buf[:max(n, 0)]
-		mode := modeOf(t.Master)
+		mode := c.modeFor(t)
+		if mode != nil && mode.Lflag&unix.ICANON != 0 {
+			endsTyped(typed, mode.Cc[unix.VEOF]) // typed while our terminal was read by lines
+		}
 		for range pressed(mode, typed, unix.VINTR) + pressed(mode, typed, unix.VQUIT) {
 			c.press(c.presses.Add(1))
 		}
@@ -181,6 +277,30 @@ func (c *console) forward(t *proc.Terminal, wake *os.File) {
 		if group > 0 {
 			c.suspend(group)
 		}
+	}
+}
+
+// modeFor is the mode of the terminal to which keys are passed on. A command may set
+// that of its standard output, where it is another terminal, and means this one.
+func (c *console) modeFor(t *proc.Terminal) *unix.Termios {
+	mode := modeOf(t.Master)
+	if t.Shown == nil || mode == nil {
+		return mode
+	}
+	shown := modeOf(t.Shown.Master)
+	if shown == nil || c.shown == *shown {
+		return mode
+	}
+	c.shown = *shown
+	mode.Iflag, mode.Lflag, mode.Cc = shown.Iflag, shown.Lflag, shown.Cc
+	setMode(t.Master, mode)
+	return mode
+}
+
+// setMode sets the mode of a command's terminal, where there is one still.
+func setMode(master *os.File, mode *unix.Termios) {
+	if raw, err := master.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetTermios(int(fd), ioctlSetTermios, mode) })
 	}
 }
 

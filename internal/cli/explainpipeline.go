@@ -143,7 +143,7 @@ func ordered(o *check.Options, fallback bool) []string {
 		out.add(true, "breaker %s", option.BreakerText(o.Breaker))
 	}
 	out.add(o.Retry.Timeout > 0, "timeout %s", duration.Format(o.Retry.Timeout))
-	out.add(o.Priority != check.NormalPriority, "priority %d", o.Priority)
+	out.add(o.Priority != option.NormalPriority, "priority %d", o.Priority)
 	out.add(o.Lazy, "lazy")
 	return out
 }

@@ -43,7 +43,7 @@ func (o *showOptions) chart(ctx context.Context, r *journal.Reader) error {
 	items := st.Items.Counts()
 	g := &ganttChart{line: line, axis: line.Axis(time.Now(), true), now: time.Now(), items: items, p: o.palette(o.out)}
 	width := cmp.Or(o.columns(o.out), 100)
-	return o.print(g.text(width) + "\n" + fold(line.Now(g.now, items, time.Time{}), width, "  ") + "\n")
+	return o.print(g.text(width) + "\n" + fold(line.Now(shortRun(r.Run()), g.now, items, time.Time{}), width, "  ") + "\n")
 }
 
 // ganttChart draws a timeline with characters.

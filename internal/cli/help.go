@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/spf13/cobra"
 )
 
-// The width of help, in columns: that of the terminal between these bounds, the
-// least of them where there is none.
+// The width of help, in columns: that of the terminal between these bounds, 80
+// where there is none.
 const (
-	leastHelp = 80
+	leastHelp = 40
+	usualHelp = 80
 	mostHelp  = 100
 )
 
 // helpWidth is how wide help is on our standard output.
-func (s *streams) helpWidth() int { return min(max(s.columns(s.out), leastHelp), mostHelp) }
+func (s *streams) helpWidth() int {
+	return min(max(cmp.Or(s.columns(s.out), usualHelp), leastHelp), mostHelp)
+}
 
 // wideHelp has all help fit the terminal.
 func (s *streams) wideHelp(root *cobra.Command) {
@@ -25,8 +29,29 @@ func (s *streams) wideHelp(root *cobra.Command) {
 		flags := fmt.Sprintf("Flags.FlagUsagesWrapped %d", width)
 		root.SetUsageTemplate(strings.NewReplacer("LocalFlags.FlagUsages", "Local"+flags, "InheritedFlags.FlagUsages", "Inherited"+flags).Replace(root.UsageTemplate()))
 		text := cmp.Or(cmd.Long, cmd.Short)
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", reflow(text, width), cmd.UsageString())
+		fmt.Fprint(cmd.OutOrStdout(), narrowed(reflow(text, width)+"\n\n"+cmd.UsageString(), width))
 	})
+}
+
+// column is what stands before the second column of a line of help, or before a comment.
+var column = pattern.Lazy(`^\s*\S+(?: \S+)*\s{2,}`)
+
+// narrowed folds the lines of help that are made for a wider terminal: below the second
+// column where there is one.
+func narrowed(text string, width int) string {
+	if width >= usualHelp {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		by := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+4)
+		if lead := column().FindString(line); lead != "" && len(lead) <= width/2 {
+			by = strings.Repeat(" ", len(lead))
+		}
+		b.WriteString(fold(line, width, by) + "\n")
+	}
+	return b.String()
 }
 
 // reflow breaks the lines of the paragraphs of a text anew. Lines that begin with

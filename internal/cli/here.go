@@ -111,7 +111,7 @@ type meantRun struct {
 	older bool // there is a newer one, which the command is not for
 }
 
-func (m meantRun) title() string { return infoOf(m.Summary, nil).title() }
+func (m meantRun) title() string { return titleOf(m.Summary) }
 
 // meant finds the run that is meant by "", "last" or "last-N": the newest of this
 // directory, for "" of those that the command is for, and for last-N the one that is N

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -35,7 +36,38 @@ type itemNames struct {
 	r    *journal.Reader
 	told map[int]string // by Index
 
-	steps *timeline.Labels // made when it is needed
+	steps *timeline.Labels // made when it is needed, with edits
+	edits map[int][]edit   // by Index, those of the items' data, the oldest first
+}
+
+// edit is what the data of an item is from an event of this number on.
+type edit struct {
+	seq  int64
+	data json.RawMessage
+}
+
+// at is an item as it was at the event of a number; 0 for now.
+func (n *itemNames) at(index int, seq int64) (event.Item, error) {
+	it, err := n.r.Item(n.ctx, index)
+	for _, e := range n.edits[index] {
+		if seq == 0 || e.seq < seq {
+			it.Data = e.data
+		}
+	}
+	return it, err
+}
+
+// readEdits finds the edits of all items.
+func (n *itemNames) readEdits() {
+	n.edits = map[int][]edit{}
+	for e, err := range n.r.Events(n.ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemRequeued}}) {
+		if err != nil {
+			return // it is only a name
+		}
+		if data := e.EditedItem(); data != nil {
+			n.edits[e.Index] = append(n.edits[e.Index], edit{e.Seq, data})
+		}
+	}
 }
 
 func namesIn(ctx context.Context, r *journal.Reader) *itemNames {
@@ -44,9 +76,10 @@ func namesIn(ctx context.Context, r *journal.Reader) *itemNames {
 
 // step is what a person knows the step of an event by: of one of an item, with what is the
 // item's in it.
-func (n *itemNames) step(e event.Event) string { return n.stepOf(e.Step, e.Label, e.Index) }
+func (n *itemNames) step(e event.Event) string { return n.stepOf(e.Step, e.Label, e.Index, e.Seq) }
 
-func (n *itemNames) stepOf(path, label string, index int) string {
+// stepOf is step at the event of a number; 0 for now.
+func (n *itemNames) stepOf(path, label string, index int, seq int64) string {
 	if index == 0 || label != "" && !strings.Contains(label, "$") {
 		return cmp.Or(label, path)
 	}
@@ -56,8 +89,9 @@ func (n *itemNames) stepOf(path, label string, index int) string {
 			total = st.Items.Counts().Total
 		}
 		n.steps = timeline.LabelsOf(n.r.Header(), total)
+		n.readEdits()
 	}
-	return cmp.Or(n.steps.Of(path, label, func() (event.Item, error) { return n.r.Item(n.ctx, index) }), path)
+	return cmp.Or(n.steps.Of(path, label, func() (event.Item, error) { return n.at(index, seq) }), path)
 }
 
 // of is what the item of an event is called; "" for one of no item.

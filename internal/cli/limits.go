@@ -36,6 +36,9 @@ type limitsOptions struct {
 	settings []string
 }
 
+// maxWaits is how many of those who wait for a limit are listed.
+const maxWaits = 10
+
 // limitActions are what can be done with a limit.
 var limitActions = []string{"set", "lift"}
 
@@ -129,9 +132,22 @@ func (o *limitsOptions) lift(h *limits.Home, home string) error {
 	if err := knownLimit(c, o.name); err != nil {
 		return err
 	}
+	was, err := h.Status()
+	if err != nil {
+		return err
+	}
 	lifted, err := h.Lift([]string{o.name}, time.Now())
 	if err == nil && lifted == nil {
 		fmt.Fprintf(o.err, "bide: the limit %s is not paused\n", o.name)
+	}
+	for _, s := range was {
+		if s.Name != o.name || lifted == nil || s.PausedBy == "" {
+			continue
+		}
+		// Who met the limit has a wait of its own, on record.
+		if goesOn, err := o.goesOn(s.PausedBy); err == nil && goesOn {
+			fmt.Fprintf(o.err, "bide: run %s, which met the limit, waits by itself until it ends: bide control %[1]s retry-now\n", shortRun(s.PausedBy))
+		}
 	}
 	return err
 }
@@ -148,7 +164,7 @@ func knownLimit(c *limits.Config, name string) error {
 
 func (o *limitsOptions) printLimits(infos []limitInfo, now time.Time) error {
 	if len(infos) == 0 {
-		_, err := fmt.Fprintf(o.err, "there are no limits; for example: bide limits set anthropic slots=6 rate=50/1m pause=shared\n")
+		_, err := fmt.Fprintln(o.err, "there are no limits; for example:\n  bide limits set anthropic slots=6 \\\n    rate=50/1m pause=shared")
 		return err
 	}
 	p := o.palette(o.out)
@@ -163,7 +179,7 @@ func (o *limitsOptions) printLimits(infos []limitInfo, now time.Time) error {
 		if !i.Paused.IsZero() {
 			fmt.Fprintf(&b, "  paused until %s", i.Paused.Local().Format(time.DateTime))
 			if i.By != "" {
-				fmt.Fprintf(&b, ", as run %s was told to wait", i.By)
+				fmt.Fprintf(&b, ", as run %s was told to wait", shortRun(i.By))
 			}
 			if i.Why != "" {
 				fmt.Fprintf(&b, ": %s", visible(i.Why))
@@ -173,17 +189,25 @@ func (o *limitsOptions) printLimits(infos []limitInfo, now time.Time) error {
 		for _, w := range i.Held {
 			fmt.Fprintf(&b, "  held by %s\n", whoText(w, now))
 		}
-		for _, w := range i.Waits {
+		for _, w := range i.Waits[:min(len(i.Waits), maxWaits)] {
 			fmt.Fprintf(&b, "  waiting %s\n", whoText(w, now))
 		}
+		if more := len(i.Waits) - maxWaits; more > 0 {
+			fmt.Fprintf(&b, "  and %d more\n", more)
+		}
 	}
-	_, err := fmt.Fprint(o.out, b.String())
-	return err
+	width := o.columns(o.out)
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(o.out, fold(strings.TrimSuffix(line, "\n"), width, "    ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whoText says who holds a slot, or waits for one.
 func whoText(w limits.Who, now time.Time) string {
-	text := cmp.Or(w.Run, w.Name, "an unknown process")
+	text := cmp.Or(shortRun(w.Run), w.Name, "an unknown process")
 	if w.Item != "" {
 		text += " item " + w.Item
 	}

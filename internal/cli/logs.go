@@ -352,7 +352,7 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 		if l.last != "" {
 			fmt.Fprintln(l.out)
 		}
-		if _, err := fmt.Fprintln(l.out, l.p.bold("==> "+head)); err != nil {
+		if _, err := fmt.Fprintln(l.out, l.p.bold(fold("==> "+head, l.columns(l.out), "    "))); err != nil {
 			return err
 		}
 		l.last = head

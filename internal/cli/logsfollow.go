@@ -70,7 +70,7 @@ func (s *streams) brokenOff(ctx context.Context, r *journal.Reader) error {
 	}
 	sum, err := r.Summary(ctx)
 	if err == nil && sum.Status == event.Interrupted {
-		fmt.Fprintf(s.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` continues it\n", shortRun(r.Run()), r.Run())
+		fmt.Fprintf(s.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` continues it\n", shortRun(r.Run()), shortRun(r.Run()))
 	}
 	return err
 }

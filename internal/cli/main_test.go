@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("BIDE_HOME", filepath.Join(env.WorkDir, ".bide"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TZ", "UTC")
-			for k, v := range map[string]string{"GORACE": os.Getenv("GORACE"), "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1"} {
+			for k, v := range map[string]string{"GORACE": os.Getenv("GORACE"), "MERGE_KILLS": os.Getenv("MERGE_KILLS"), "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1"} {
 				env.Setenv(k, v)
 			}
 			return nil

@@ -47,7 +47,7 @@ var exitStatuses = []exitStatus{
 	{"0", "all went well"},
 	{"1", "it failed, or was stopped by policy"},
 	{"2", "wrong use of bide, or a file with errors"},
-	{"3", "completed with failed items, steps that their repair did not mend, or work that is in no merge"},
+	{"3", "completed with items that failed or were skipped, steps that their repair did not mend, or work that is in no merge"},
 	{"130, 143", "interrupted, terminated; the run can be resumed"},
 }
 

@@ -44,9 +44,9 @@ func migrateCmd(a *app) *cobra.Command {
 		Use:   "migrate FILE...",
 		Short: "Rewrite files of Prodigy, and jobs of GitHub, for bide",
 		Long: `Prints workflow files as bide would have them written: keys and words by their present
-names, prompts that are nothing but a text as claude: steps, times with their units, and
-what stands inside backoff:, test:, metadata: or workflow: beside them. Comments and layout
-stay. The report, on standard error, has each change, what has an older form and is left
+names, prompts that are nothing but a text as claude: steps, and what stands inside
+backoff:, test:, metadata: or workflow: beside them. Milliseconds get their unit; a number
+of seconds stays one, as timeout: 60 for timeout_secs: 60. Comments and layout stay. The report, on standard error, has each change, what has an older form and is left
 as it is, and what works here and was ignored by Prodigy.
 
 A file need not be migrated to run: old spellings keep working. What is written is read
@@ -54,8 +54,12 @@ again, and must mean the same; a file with errors is not rewritten. A file in th
 spelling stays as it is.
 
 A job of a workflow of GitHub Actions is written as a workflow: its steps with run:, their
-env:, working-directory:, timeout-minutes: and continue-on-error:. Of several jobs --job
-chooses one. The report says what is left out, such as uses: and if:.`,
+env:, working-directory:, shell: (bash, sh, python), timeout-minutes: and continue-on-error:,
+with defaults:. A text that needs bash is given to bash, and what bide would read in it, such
+as '${item}', is escaped. Of several jobs --job chooses one. A step with a condition (if:)
+that only GitHub can decide gets when: false, and does not run until you write it. What is
+left out, such as uses:, or is not the same, such as $GITHUB_PATH, stands as a comment in its
+place, and in the report.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml
   bide migrate .github/workflows/test.yml --job unit > unit.yml`,
@@ -121,15 +125,15 @@ func (o *migrateOptions) run() error {
 
 // migrateFile reads a file, writes it anew, and makes sure that it means the same.
 func migrateFile(path, name string) (*migrated, diag.List, error) {
-	if dataflow.IsPipeline(path) {
-		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
-	}
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
 	if what := ofAnotherTool(path, src); what != "" {
 		return nil, nil, usagef("%s is %s, which migrate does not read; bide docs coming-from has what each part of it becomes in bide", path, what)
+	}
+	if dataflow.IsPipeline(path) {
+		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
 	}
 	if job, err := githubJob(path, src, name); job != nil || err != nil {
 		return job, nil, err

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // daguKeys are keys that Dagu has and workflows here have not: of a file, and of a step.
@@ -23,8 +25,12 @@ func ofAnotherTool(path string, text []byte) string {
 	switch {
 	case name == "makefile" || name == "gnumakefile" || filepath.Ext(base) == ".mk":
 		return "a makefile"
+	case name == "justfile" || name == ".justfile" || filepath.Ext(base) == ".just":
+		return "a justfile"
 	case name == "taskfile" || name == "taskfile.dist":
 		return "a Taskfile"
+	case name == "crontab" || isCrontab(text):
+		return "a crontab"
 	case filepath.Ext(base) == ".sh" || bytes.HasPrefix(text, []byte("#!")):
 		return "a script"
 	}
@@ -45,6 +51,23 @@ func ofAnotherTool(path string, text []byte) string {
 	}
 	return ""
 }
+
+// isCrontab says whether the first line of a text that is no comment, and sets no variable,
+// begins with five fields of times, or with a word as @daily.
+func isCrontab(text []byte) bool {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || cronVariable().MatchString(line) {
+			continue
+		}
+		return cronLine().MatchString(line)
+	}
+	return false
+}
+
+var (
+	cronVariable = pattern.Lazy(`^[A-Za-z_]+ *=`)
+	cronLine     = pattern.Lazy(`^(@(reboot|yearly|annually|monthly|weekly|daily|hourly)|([0-9*][-0-9*/,]*[ \t]+){3}[0-9a-zA-Z*][-0-9a-zA-Z*/,]*[ \t]+[0-9a-zA-Z*][-0-9a-zA-Z*/,]*)[ \t]+\S`)
+)
 
 // hasKey says whether a mapping has one of some keys.
 func hasKey(n *yaml.Node, keys []string) bool {

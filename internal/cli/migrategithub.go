@@ -8,22 +8,25 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"go.yaml.in/yaml/v3"
 )
 
-// githubKeys are the keys of a job of GitHub Actions, and of its steps, that have a
-// twin here, by name.
-var githubKeys = map[string]string{
-	"name": "name", "id": "id", "run": "shell", "env": "env", "working-directory": "working_dir", "continue-on-error": "continue_on_error", "timeout-minutes": "timeout",
-}
+// githubJobKeys and githubStepKeys are the keys of a job of GitHub Actions, and of its
+// steps, that have a twin here, by name.
+var (
+	githubJobKeys  = map[string]string{"name": "name", "env": "env", "timeout-minutes": "timeout"}
+	githubStepKeys = map[string]string{"name": "name", "id": "id", "run": "shell", "env": "env", "working-directory": "working_dir", "continue-on-error": "continue_on_error", "timeout-minutes": "timeout"}
+)
 
 // githubInstead says what to write for keys that have no twin.
 var githubInstead = map[string]string{
-	"if":       "left out; write it as when:, always() as finally:",
-	"needs":    "left out; run the workflow of that job before",
-	"shell":    "left out; a step is read by sh: write bash -c for another",
-	"strategy": "left out; write a map over its list",
+	"on":                "left out: start it with bide run",
+	"if":                "left out: the job runs always",
+	"needs":             "left out; run the workflow of that job before",
+	"strategy":          "left out; write a map over its list",
+	"continue-on-error": "left out: the exit status of bide run tells of a failure",
 }
 
 // githubJob gives a job of a workflow of GitHub Actions as a workflow; nil where the text
@@ -49,27 +52,62 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	case !slices.Contains(names, name):
 		return nil, usagef("%s has no job %s; it has %s", path, name, strings.Join(names, ", "))
 	}
+	top := unaliased(doc.Content[0])
+	jobs = member(top, "jobs")
 	m := &migrated{Path: path, Changed: true, github: true, Done: []workflow.Rewrite{}, Left: []workflow.Rewrite{}}
 	job := member(jobs, name)
 	if job.Kind != yaml.MappingNode || member(job, "steps") == nil {
 		return nil, usagef("%s: the job %s has no steps", path, name)
 	}
-	out := m.ofGitHub(job, map[string]bool{"steps": true})
+	var above []string // what is to be told above the next key or step
+	around := githubAround{env: map[string]string{}, windows: strings.HasPrefix(scalar(member(job, "runs-on")), "windows")}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		switch key := top.Content[i]; key.Value {
+		case "name", "jobs", "env", "defaults":
+		default:
+			above = append(above, m.leave(key, written(key, top.Content[i+1]), cmp.Or(githubInstead[key.Value], "left out")))
+		}
+	}
+	out := m.ofGitHub(job, githubJobKeys, map[string]bool{"steps": true, "defaults": true})
+	for _, n := range []*yaml.Node{top, job} {
+		around.defaults(n)
+		around.variables(member(n, "env"))
+	}
+	around.said(member(job, "steps"))
 	if member(out, "name") == nil {
 		out.Content = append([]*yaml.Node{yamlWord("name"), yamlWord(name)}, out.Content...)
 	}
-	inheritEnv(out, member(doc.Content[0], "env"))
+	if env := member(top, "env"); env != nil && hasExpression(env) {
+		above = append(above, m.leave(env, "env", keptExpression))
+	}
+	inheritEnv(out, literalTexts(member(top, "env")))
+	out.HeadComment = strings.Trim(strings.Join(append(above, out.HeadComment), "\n"), "\n")
+	above = nil
 	steps := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, s := range member(job, "steps").Content {
 		if member(s, "run") == nil {
-			m.leave(s, "a step without run:", "left out; write what it does as shell:")
+			above = append(above, m.leave(s, withoutRun(s), "left out; write what it does as shell:"))
 			continue
 		}
-		steps.Content = append(steps.Content, m.ofGitHub(s, nil))
+		step := m.ofGitHub(s, githubStepKeys, map[string]bool{"shell": true, "if": true})
+		m.condition(s, step)
+		text, told := around.run(m, s, member(s, "run"))
+		*member(step, "shell") = *text
+		if dir := around.dir; dir != nil && member(s, "working-directory") == nil {
+			if hasExpression(dir) {
+				told = append(told, m.leave(dir, "working-directory", keptExpression))
+			}
+			step.Content = append(step.Content, yamlWord("working_dir"), literalTexts(dir))
+		}
+		step.HeadComment = strings.Join(slices.Concat(above, []string{step.HeadComment}, told), "\n")
+		step.HeadComment = strings.Trim(step.HeadComment, "\n")
+		above = nil
+		steps.Content = append(steps.Content, step)
 	}
 	if len(steps.Content) == 0 {
 		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, name)
 	}
+	steps.FootComment = strings.Join(above, "\n")
 	out.Content = append(out.Content, yamlWord("commands"), steps)
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
@@ -87,45 +125,103 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	return m, nil
 }
 
+// condition writes when a step runs. What only GitHub can decide is written as never: a step
+// that deploys must not run because its condition was not understood.
+func (m *migrated) condition(s, step *yaml.Node) {
+	cond := member(s, "if")
+	if cond == nil {
+		return
+	}
+	text := strings.TrimSpace(cond.Value)
+	if inner, ok := strings.CutPrefix(text, "${{"); ok {
+		text = strings.TrimSpace(strings.TrimSuffix(inner, "}}"))
+	}
+	to := "written as when: false, so the step does not run: write its condition there"
+	switch text {
+	case "success()", "true":
+		return
+	case "false":
+		to = ""
+	case "always()", "!cancelled()", "success() || failure()":
+		to = "left out: the step runs where those before it have succeeded; write it under finally: where it is to run after a failure too"
+	case "failure()":
+		to = "written as when: false, so the step does not run: write it as on_failure: of the step that may fail"
+	}
+	if to == "" || strings.HasPrefix(to, "written") {
+		step.Content = append(step.Content, yamlWord("when"), yamlWord("false"))
+	}
+	if to != "" {
+		step.HeadComment = strings.Trim(step.HeadComment+"\n"+m.leave(cond, "if: "+cond.Value, to), "\n")
+	}
+}
+
+// withoutRun names a step that has no command.
+func withoutRun(s *yaml.Node) string {
+	if uses := member(s, "uses"); uses != nil {
+		return "uses: " + uses.Value
+	}
+	return "a step without run:"
+}
+
+const keptExpression = "kept with its expression ${{ … }}, which only GitHub knows: put a value, ${item} or ${PARAMETER} in its place"
+
 // ofGitHub writes the keys of a job or a step by their names here; what has no twin is
-// left out and reported.
-func (m *migrated) ofGitHub(n *yaml.Node, apart map[string]bool) *yaml.Node {
+// left out, reported, and told in a comment above what is written.
+func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[string]bool) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
+	var told []string
+	defer func() { out.HeadComment = strings.Join(told, "\n") }()
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
-		name := githubKeys[key.Value]
+		name := names[key.Value]
 		switch {
 		case apart[key.Value]:
 			continue
 		case name == "", key.Value == "continue-on-error" && val.Tag != "!!bool", key.Value == "timeout-minutes" && val.Tag != "!!int":
-			m.leave(key, key.Value, cmp.Or(githubInstead[key.Value], "left out"))
+			instead := githubInstead[key.Value]
+			if name != "" {
+				instead = "left out; write " + name + ": with a value that is known here"
+			}
+			told = append(told, m.leave(key, written(key, val), cmp.Or(instead, "left out")))
 			continue
 		case key.Value == "timeout-minutes":
 			val = yamlWord(val.Value + "m")
-		case strings.Contains(val.Value, "${{"):
-			m.leave(key, key.Value, "kept with its expression ${{ … }}, which only GitHub knows: put a value, ${item} or ${PARAMETER} in its place")
+		case hasExpression(val):
+			told = append(told, m.leave(key, key.Value, keptExpression))
 		}
-		if key.Value == "run" {
-			val = githubRun(val)
+		if key.Value == "env" || key.Value == "working-directory" {
+			val = literalTexts(val)
 		}
 		out.Content = append(out.Content, yamlWord(name), val)
 	}
 	return out
 }
 
-// githubRun is a text of commands that means here what it does on GitHub: there it ends at
-// the first that fails, and says values to later steps in another file.
-func githubRun(val *yaml.Node) *yaml.Node {
-	text := strings.ReplaceAll(val.Value, "GITHUB_OUTPUT", "BIDE_OUTPUT")
-	switch trimmed := strings.TrimSpace(text); {
-	case strings.HasPrefix(trimmed, "set -e"):
-	case strings.Contains(trimmed, "\n"):
-		text = "set -e\n" + text
-	case strings.Contains(trimmed, ";"):
-		text = "set -e; " + text
+// hasExpression says whether there is an expression of GitHub in a value, or in one of its
+// members.
+func hasExpression(n *yaml.Node) bool {
+	return strings.Contains(n.Value, "${{") || slices.ContainsFunc(n.Content, hasExpression)
+}
+
+// literalTexts is a value of which bide reads no reference, as GitHub reads none.
+func literalTexts(n *yaml.Node) *yaml.Node {
+	if n == nil {
+		return nil
 	}
-	out := *val
-	out.Value = text
+	out := *n
+	if out.Value = asItIs(n.Value); n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode {
+		out.Content = value.Map(n.Content, literalTexts)
+	}
+	return &out
+}
+
+// unaliased is a value in which what is written elsewhere stands where it is used.
+func unaliased(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return unaliased(n.Alias)
+	}
+	out := *n
+	out.Anchor, out.Content = "", value.Map(n.Content, unaliased)
 	return &out
 }
 
@@ -146,9 +242,19 @@ func inheritEnv(job, env *yaml.Node) {
 	}
 }
 
-// leave notes what is not written as it was.
-func (m *migrated) leave(at *yaml.Node, from, to string) {
+// leave notes what is not written as it was, and gives the comment that tells so in the
+// file.
+func (m *migrated) leave(at *yaml.Node, from, to string) string {
 	m.Left = append(m.Left, workflow.Rewrite{Line: at.Line, From: from, To: to})
+	return "# GitHub's " + diag.Clip(oneLine(from), 120) + " is " + to
+}
+
+// written is a key with its value, where that is a word or a line.
+func written(key, val *yaml.Node) string {
+	if val.Kind != yaml.ScalarNode {
+		return key.Value
+	}
+	return key.Value + ": " + val.Value
 }
 
 func member(n *yaml.Node, key string) *yaml.Node {
@@ -158,6 +264,14 @@ func member(n *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// scalar is a value that is a word or a line; "" for others.
+func scalar(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	return n.Value
 }
 
 func yamlWord(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }

@@ -211,7 +211,7 @@ func (o *graphOptions) run() error {
 	} else if o.format == "" {
 		o.format = cmp.Or(graphFormats[end], "mermaid")
 	}
-	if err := chosen("format", o.format, "dot", "mermaid", "svg"); err != nil {
+	if err := chosen("graph", "format", o.format); err != nil {
 		return usageError{err}
 	}
 	src, err := os.ReadFile(o.path)

@@ -122,12 +122,12 @@ func (w *planWriter) mapPhase(m *worst.Map) {
 	for _, f := range m.Select {
 		w.field(2, f.Key, f.Value)
 	}
-	w.field(2, "parallel", m.Parallel+" agents at once"+m.Finds)
+	w.field(2, "parallel", m.Parallel+" at once"+m.Finds)
 	w.field(2, "timeout", m.AgentTimeout.String()+" ("+m.Policy+")")
 	if m.Retry == nil {
-		w.field(2, "attempts", "1 agent for each item")
+		w.field(2, "attempts", "1 for each item")
 	} else {
-		w.retry(2, m.Retry, "agents for each item")
+		w.retry(2, m.Retry, "for each item")
 	}
 	w.field(2, "failed item", m.OnFailure)
 	w.field(2, "stops", m.Stops)

@@ -75,7 +75,7 @@ func (f *policyFlag) usage() string {
 			text = strings.ReplaceAll(text, row.Name, "--"+row.FlagName())
 		}
 	}
-	if words := flagWords(f.name); len(words) > 0 {
+	if words := flagWords("", f.name); len(words) > 0 {
 		text += ": " + strings.Join(words, ", ")
 	}
 	switch f.row.Kind {

@@ -58,9 +58,10 @@ What is not as it is on record is told, and the exit status is 1 then.`,
 }
 
 func (o *proofOptions) run(ctx context.Context) error {
+	if err := chosen("proof", "format", o.format); err != nil {
+		return usageError{err}
+	}
 	switch {
-	case o.format != "text" && o.format != "json" && o.format != "in-toto":
-		return usagef("--format %s: it is text, json or in-toto", o.format)
 	case o.json && o.format == "in-toto":
 		return usagef("--json and --format in-toto cannot be used together")
 	case o.json:
@@ -88,7 +89,11 @@ func (o *proofOptions) run(ctx context.Context) error {
 			return err
 		}
 		for _, bad := range problems {
-			fmt.Fprintf(o.err, "bide: item %s: %s\n", oneLine(bad.Item), oneLine(bad.Message))
+			where := ""
+			if bad.Item != "" {
+				where = "item " + oneLine(bad.Item) + ": "
+			}
+			fmt.Fprintf(o.err, "bide: %s%s\n", where, oneLine(bad.Message))
 		}
 		switch {
 		case len(problems) > 0:
@@ -139,6 +144,17 @@ func (o *proofOptions) print(p *proof.Proof, problems []proof.Problem, h journal
 	}
 	if o.item != "" {
 		return o.printItem(&p.Items[0], p)
+	}
+	if w := o.columns(o.out); w > 0 && w < 80 { // a table of six columns has no room
+		for i := range p.Items {
+			if i > 0 {
+				fmt.Fprintln(o.out)
+			}
+			if err := o.printItem(&p.Items[i], p); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	t := table{head: []string{"ITEM", "STATUS", "CHECKS", "TREE", "MERGE", "MESSAGE"}, flex: 5}
 	t.paint = paintStatus(o.palette(o.out), 1)
@@ -226,7 +242,7 @@ func (o *proofOptions) printItem(it *proof.Item, p *proof.Proof) error {
 		}
 	}
 	for _, r := range rows {
-		if _, err := fmt.Fprintf(o.out, "%-10s %s\n", r[0], oneLine(r[1])); err != nil {
+		if _, err := fmt.Fprintln(o.out, fold(fmt.Sprintf("%-10s %s", r[0], oneLine(r[1])), o.columns(o.out), "           ")); err != nil {
 			return err
 		}
 	}

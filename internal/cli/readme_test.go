@@ -24,6 +24,9 @@ func TestReadme(t *testing.T) {
 	for _, page := range append(pages, "../../README.md") {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
+			if raceEnabled && strings.HasSuffix(page, "/simulate.md") {
+				t.Skip("make bounds runs it, without the race detector")
+			}
 			runPage(t, page)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/spf13/cobra"
@@ -125,7 +126,8 @@ func tuneCmd(a *app) *cobra.Command {
 		Short: "Propose retry policies from a recorded run, and what each gains",
 		Long: `Fits a model of failures to a recorded run, tries changes of its file under it, in
 virtual time, and shows those that gain most for what --for names: makespan (the
-median time of a run), load (the peak on the target), cost, or success. Changes
+median time of a run), load (the peak on the target), cost, or success. Without --for
+it is success for a run that did not succeed, and makespan for one that did. Changes
 after which fewer runs succeed are no gain. What the record cannot say is marked.
 
 Without RUN, it is the newest run of this directory.`,
@@ -136,13 +138,13 @@ Without RUN, it is the newest run of this directory.`,
 			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.goal, "for", "makespan", "what is to be better: "+strings.Join(simulate.Goals, ", "))
+	cmd.Flags().StringVar(&o.goal, "for", "", "what is to be better: "+strings.Join(simulate.Goals, ", ")+" (default: success for a run that did not succeed, else makespan)")
 	cmd.Flags().IntVar(&o.seeds, "seeds", 100, "how many runs are simulated of each change")
 	return o.withJSON(cmd, "print the proposals as a JSON object")
 }
 
 func (o *tuneOptions) run(ctx context.Context) error {
-	if !slices.Contains(simulate.Goals, o.goal) {
+	if o.goal != "" && !slices.Contains(simulate.Goals, o.goal) {
 		hint := diag.DidYouMean(o.goal, simulate.Goals)
 		return usagef("--for is %q; write %s%s", o.goal, strings.Join(simulate.Goals, ", "), strings.TrimRight("; "+hint, "; "))
 	}
@@ -152,6 +154,13 @@ func (o *tuneOptions) run(ctx context.Context) error {
 	rec, err := o.recording(ctx, o.id)
 	if err != nil {
 		return err
+	}
+	switch {
+	case o.goal != "":
+	case rec.Status == event.Succeeded:
+		o.goal = "makespan"
+	default: // to fail sooner is no gain
+		o.goal = "success"
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -163,11 +172,16 @@ func (o *tuneOptions) run(ctx context.Context) error {
 		return printJSON(o.out, t)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "now: %s\n", t.Now.Sentence())
+	line := func(indent, format string, args ...any) {
+		b.WriteString(fold(fmt.Sprintf(format, args...), o.columns(o.out), indent) + "\n")
+	}
+	line("  ", "now: %s", t.Now.Sentence())
 	for i, p := range t.Proposals {
-		fmt.Fprintf(&b, "\n%d. %s\n   %s %s\n", i+1, strings.Join(p.Set, "  "), gained(t, p), p.Report.Sentence())
+		b.WriteByte('\n')
+		line("   ", "%d. %s", i+1, strings.Join(p.Set, "  "))
+		line("   ", "   %s %s", gained(t, p), p.Report.Sentence())
 		if p.Unsaid != "" {
-			fmt.Fprintf(&b, "   the record cannot say all: %s\n", p.Unsaid)
+			line("   ", "   the record cannot say all: %s", p.Unsaid)
 		}
 	}
 	if len(t.Proposals) == 0 {
@@ -175,7 +189,7 @@ func (o *tuneOptions) run(ctx context.Context) error {
 	}
 	b.WriteByte('\n')
 	for _, w := range t.Warnings {
-		fmt.Fprintf(&b, "%s\n", w)
+		line("  ", "%s", w)
 	}
 	return o.print(b.String())
 }

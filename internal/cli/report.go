@@ -131,7 +131,7 @@ func writeJUnit(ctx context.Context, w io.Writer, r *journal.Reader) error {
 	}
 	e := xml.NewEncoder(w)
 	e.Indent("  ", "  ")
-	title := s.title()
+	title := s.Title
 	suite := func(name string, tests, failures, skipped int, cases func() error) error {
 		start := xml.StartElement{Name: xml.Name{Local: "testsuite"}, Attr: []xml.Attr{
 			{Name: xml.Name{Local: "name"}, Value: name}, {Name: xml.Name{Local: "tests"}, Value: fmt.Sprint(tests)},
@@ -188,7 +188,7 @@ func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
 		return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'").Replace(oneLine(text))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s: %s", cell(s.title()), words(s.Status))
+	fmt.Fprintf(&b, "### %s: %s", cell(s.Title), words(s.Status))
 	if t := took(s.DurationMS); t != "" {
 		b.WriteString(" in " + t)
 	}

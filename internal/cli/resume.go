@@ -33,7 +33,7 @@ difference; --force continues with the file as it is now.`,
 			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
+	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "items at once, instead of the recorded number")
 	o.withheld(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "continue although the workflow file has changed")
 	o.showing(cmd)

@@ -52,6 +52,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 
 // Main runs the command line and gives the exit status.
 func Main(args []string, in io.Reader, out, errw io.Writer) int {
+	registerStores()
 	stdout := &standardOutput{w: out}
 	a := &app{streams: streams{in: in, out: stdout, err: errw}}
 	if len(args) > 1 && (args[0] == "run" || args[0] == "exec") {
@@ -89,8 +90,12 @@ func (s *streams) exit(err error) int {
 		s.problems(list, sourceTexts{})
 		return 2
 	}
-	fmt.Fprintf(s.err, "bide: %s\n", err)
-	if errors.As(err, new(usageError)) || errors.As(err, new(*journal.NotFoundError)) { // what was named is not there
+	text, missing := err.Error(), errors.As(err, new(*journal.NotFoundError))
+	if !missing { // else it is named as it was asked for
+		text = shortRuns(text)
+	}
+	fmt.Fprintf(s.err, "bide: %s\n", text)
+	if missing || errors.As(err, new(usageError)) { // what was named is not there
 		return 2
 	}
 	return 1
@@ -111,7 +116,7 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 		SilenceErrors: true,
 		Version:       version(),
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err := chosen("color", a.color, "auto", "always", "never"); err != nil {
+			if err := chosen("", "color", a.color); err != nil {
 				return usageError{err}
 			}
 			return nil
@@ -153,7 +158,9 @@ func (a *app) openStore() (*journal.Store, error) {
 		if a.opened, err = journal.OpenStore(home); err != nil {
 			return nil, err
 		}
-		a.opened.Refresh = cluster.Refresh(a.opened)
+		a.opened.Refresh = cluster.RefreshTelling(a.opened, func(run string, items int) {
+			fmt.Fprintf(a.err, "bide: reading run %s from its store: %s so far\n", shortRun(run), diag.Count(items, "item"))
+		})
 	}
 	return a.opened, a.adoptRuns(a.opened)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
@@ -55,8 +56,9 @@ interrupted, killed or failed.
 Output of the steps goes to standard output and standard error as it comes;
 progress goes to standard error. A shell step that runs alone gets the terminal:
 it can ask, gets the keys and Ctrl-C, and has colours unless something reads its
-output. The outputs of a pipeline go to standard output
-at its end, as one JSON object.`,
+output. What is typed is shown and not recorded; what the step does not read is
+left for the next that reads the terminal, if the system lets bide type on it. The
+outputs of a pipeline go to standard output at its end, as one JSON object.`,
 		Example: `  bide run nightly.yml
   bide run review.yml --map 'src/*.go' --max-parallel 4
   bide run deploy.yml --param env=staging --json
@@ -73,7 +75,7 @@ at its end, as one JSON object.`,
 	fs.StringArrayVar(&o.Args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
 	fs.StringArrayVar(&o.files, "map", nil, "run the workflow once for each file that matches the pattern")
 	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
-	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
+	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "items at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
 	fs.Var(&countFlag{&o.Canary}, "canary", "so many items of a map run alone first; the others start when all of them have succeeded")
 	fs.VarP(&countFlag{&o.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
 	fs.BoolVar(&o.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
@@ -85,6 +87,7 @@ at its end, as one JSON object.`,
 	fs.BoolVar(&o.ui, "ui", false, "show the run in a browser while it runs, as bide ui does")
 	fs.StringVar(&o.on, "on", "", "temporal: the run is shared by many machines, those with bide worker")
 	fs.StringVar(&o.store, "store", "", "with --on: dir:PATH, a directory that all workers see (default $BIDE_STORE, else a directory of this machine)")
+	fs.Var(&countFlag{&o.priority}, "priority", fmt.Sprintf("with --on: from 1, which is served first, to %d, where runs wait for the same workers (default %d)", cluster.LastPriority, cluster.UsualPriority))
 	fs.BoolVar(&o.detach, "detach", false, "with --on: do not wait for the run's end")
 	o.pipelineFlags.add(fs)
 	o.showing(cmd)
@@ -100,7 +103,7 @@ func (f *runFlags) showing(cmd *cobra.Command) {
 	fs.BoolVar(&f.AllowFailedItems, "allow-failed-items", false, "exit status 0 although items have failed")
 	fs.StringSliceVar(&f.failOn, "fail-on", nil, "exit status 3 if a step or an item ended so: "+strings.Join(event.Kinds, ", "))
 	fs.BoolVar(&f.SkipPermissions, "skip-permissions", false, skipUsage)
-	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none")
+	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none (warnings alone)")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
 	fs.BoolVar(&f.json, "json", false, "one event per line on standard output")
 	fs.StringVar(&f.metricsFile, "metrics-file", "", "write metrics to this file, in Prometheus' text format")
@@ -185,10 +188,10 @@ func (f *runFlags) options() (engine.Options, error) {
 	o.FailOn, err = oneOf("fail-on", f.failOn, event.Kinds)
 	errs = append(errs, err)
 	if f.Isolation != "" {
-		errs = append(errs, chosen("isolation", f.Isolation, "auto", "worktree", "none"))
+		errs = append(errs, chosen("run", "isolation", f.Isolation))
 	}
 	if f.progress != "" {
-		errs = append(errs, chosen("progress", f.progress, "auto", "live", "plain", "none"))
+		errs = append(errs, chosen("run", "progress", f.progress))
 	}
 	for _, pattern := range f.files {
 		before := len(o.Files)
@@ -249,7 +252,7 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 		sig.stops.begin(suspend, func() func() { return show.lend(true) })
 	}
 	opt.Terminal = f.lender(sig, watch, show)
-	opt.Sinks = []event.Sink{watch}
+	opt.Sinks, opt.Journaled = []event.Sink{watch}, f.jobs.journaled
 	if f.ui {
 		end, uerr := f.uiBeside(st)
 		if uerr != nil {
@@ -301,6 +304,9 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	}
 	if code := sum.ExitStatus(); code != 0 {
 		return exitError(code)
+	}
+	if f.jobs.failed() { // it was told
+		return exitError(1)
 	}
 	return nil
 }

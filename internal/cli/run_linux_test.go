@@ -174,3 +174,50 @@ func TestInterruptWhileTheInputIsAwaited(t *testing.T) {
 		t.Errorf("it ended with %v", cmd.ProcessState)
 	}
 }
+
+// What is typed is no output of a step: it is shown, and not recorded. What no step has
+// read is there for the next program that reads the terminal.
+func TestTypedAhead(t *testing.T) {
+	t.Parallel()
+	const wait = `until test -e on; do sleep 0.02; done`
+	for name, c := range map[string]struct{ flow, stdin, record, next string }{
+		"nobody reads":       {`- shell: "echo ready; ` + wait + `; echo hi"`, "", "ready\nhi\n", "passab"},
+		"the step reads":     {`- shell: "echo ready; read a; ` + wait + `; echo got $a"`, "", "ready\ngot pass\n", "ab"},
+		"a later step reads": {`- shell: "echo ready; ` + wait + `"` + "\n- shell: read a; echo got $a", "", "ready\ngot pass\n", "ab"},
+		"of /dev/tty":        {`- shell: "echo ready; read a </dev/tty; ` + wait + `; echo got $a"`, "</dev/null", "ready\ngot pass\n", "ab"},
+		"mode of its output": {`- shell: "stty -icanon <&1; echo ready; dd bs=1 count=2 2>/dev/null; ` + wait + `; read a; echo $a"`, "", "ready\npass\n", "ab"},
+		"a reduce":           {"mode: mapreduce\nmap: {input: [1], agent_template: [{shell: 'true'}]}\nreduce: [{shell: \"echo ready; " + wait + `; echo hi"}]`, "", "ready\nhi\n", "passab"},
+	} {
+		file := filepath.Join(t.TempDir(), "flow.yml")
+		if err := os.WriteFile(file, []byte(c.flow+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bide := bideCmd(t)
+		cmd := exec.Command("sh", "-c", bide.Path+" run -p . --progress plain "+file+c.stdin+`; echo over; IFS= read -r a; test "$a" = ab || IFS= read -r b; echo "next=$a$b"`)
+		cmd.Env, cmd.Dir = bide.Env, bide.Dir
+		s := startOnScreen(t, cmd)
+		s.until("ready\r\n")
+		s.typed("pass\n")
+		s.until("pass")
+		s.typed("ab")
+		if err := os.WriteFile(filepath.Join(cmd.Dir, "on"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.until("over")
+		s.typed("\n")
+		if _, text := s.end(); !strings.Contains(text, "next="+c.next+"\r\n") && anybodyTypes() {
+			t.Errorf("%s: the next program does not get %q: %q", name, c.next, text)
+		}
+		logs := exec.Command(bide.Path, "logs", "last", "--raw")
+		logs.Args[0], logs.Env, logs.Dir = "bide", bide.Env, bide.Dir
+		if out, err := logs.Output(); err != nil || string(out) != c.record {
+			t.Errorf("%s: %v: recorded %q, want %q", name, err, out, c.record)
+		}
+	}
+}
+
+// anybodyTypes reports whether the system lets a program type on its terminal.
+func anybodyTypes() bool {
+	is, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti")
+	return err != nil || strings.TrimSpace(string(is)) == "1"
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -27,7 +28,8 @@ var runStatuses = []string{event.Running, event.Interrupted, event.Succeeded, ev
 // runInfo is a run in the list of runs.
 type runInfo struct {
 	Run        string         `json:"run"`
-	Name       string         `json:"name,omitempty"`
+	Name       string         `json:"name"`  // that the file gives; "" for none
+	Title      string         `json:"title"` // what a person knows it by
 	Kind       string         `json:"kind,omitempty"`
 	Path       string         `json:"path,omitempty"`
 	Dir        string         `json:"dir,omitempty"`
@@ -39,45 +41,56 @@ type runInfo struct {
 	Steps      event.Counts   `json:"steps"`
 	Items      journal.Counts `json:"items"`
 	Message    string         `json:"message,omitempty"`
-	called     string         // see title
+	word       string         // the status for a person, as [unmerged.title] says it
 }
 
 func infoOf(s journal.Summary, err error) runInfo {
-	i := runInfo{Run: s.ID, Name: s.Name, called: s.Title, Kind: s.Kind, Path: s.Path, Dir: s.Dir, Status: s.Status, Steps: s.Steps, Items: s.Items}
+	i := runInfo{Run: s.ID, Name: s.Name, Title: titleOf(s), Kind: s.Kind, Path: s.Path, Dir: s.Dir, Status: s.Status, Steps: s.Steps, Items: s.Items}
 	if err != nil {
 		i.Status, i.Message = unreadable, err.Error()
 		return i
 	}
 	i.Resumable = s.Status == event.Interrupted || s.Status == event.Failed
+	i.word = unmergedOf(s.Status, s.Left).title(s.Status)
 	i.Started, i.Finished = s.Started, s.Finished
-	i.DurationMS = s.Took.Milliseconds()
+	i.DurationMS = s.Took.Round(time.Millisecond).Milliseconds()
 	return i
 }
 
 // shortRun is a run as people name it: the end of its id, which is random. The
 // beginning is the time, and the same in all runs of a day.
-func shortRun(id string) string { return id[max(0, len(id)-6):] }
+var shortRun = journal.ShortRun
 
 // shortly is a text with the short name of a run for its id. Branches and paths, which
 // have the id in their names, stay.
 func shortly(text, run string) string { return strings.ReplaceAll(text, " "+run, " "+shortRun(run)) }
 
+// wholeRun is the id of a run that stands as a word: in a path or the name of a branch
+// there is a slash before it.
+var wholeRun = pattern.Lazy(`(^|[ (\x60])([0-9A-HJKMNP-TV-Z]{20})([0-9A-HJKMNP-TV-Z]{6})\b`)
+
+// shortRuns names all runs in a text for a person by their short names.
+func shortRuns(text string) string { return wholeRun().ReplaceAllString(text, "$1$3") }
+
 // started is how the beginning of a run is written in a list.
 const started = "2006-01-02 15:04"
 
-// title is what a person knows a run by: the name of its workflow, else that of its
+// titleOf is what a person knows a run by: the name of its workflow, else that of its
 // file, or the command of a batch.
-func (i runInfo) title() string {
-	if i.called == "" && i.Path != "" {
-		return filepath.Base(i.Path)
+func titleOf(s journal.Summary) string {
+	if s.Title == "" && s.Path != "" {
+		return filepath.Base(s.Path)
 	}
-	return i.called
+	return s.Title
 }
 
 // work says how far a run got; in short, it does not say of what.
 func (i runInfo) work(short bool) string {
 	if i.Items.Total == 0 {
 		text := stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps)
+		if i.Status == event.Succeeded && i.Kind == workflow.MapReduce.String() {
+			return strings.TrimSuffix("no items, "+text, ", ")
+		}
 		if !strings.Contains(text, ", ") { // else it would not be told what the first number counts
 			text = strings.TrimSuffix(text, " "+event.Succeeded)
 		}
@@ -204,18 +217,41 @@ func (s *streams) printRuns(list []runInfo) error {
 	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2},
 		last: []int{1}, spare: []int{5}, keep: map[int]int{4: len("4999 of 5000 items, 10 failed")}}
 	width := s.columns(s.out)
+	if width > 0 && width < narrowWidth {
+		return s.print(s.runBlocks(list, width))
+	}
 	t.paint = paintStatus(s.palette(s.out), 1)
 	for _, i := range list {
-		begun, name := "", i.title()
+		begun, name := "", i.Title
 		if !i.Started.IsZero() {
 			begun = i.Started.Local().Format(started)
 		}
 		if i.Message != "" {
 			name = i.Message
 		}
-		t.add(shortRun(i.Run), words(i.Status), begun, took(i.DurationMS), i.work(width > 0 && width < narrowWidth), name)
+		t.add(shortRun(i.Run), cmp.Or(i.word, words(i.Status)), begun, took(i.DurationMS), i.work(false), name)
 	}
 	return t.print(s.out, width)
+}
+
+// runBlocks tells of each run in a few lines, where a terminal is too narrow for a table.
+func (s *streams) runBlocks(list []runInfo, width int) string {
+	var b strings.Builder
+	p := s.palette(s.out)
+	for _, i := range list {
+		by := strings.Repeat(" ", len(shortRun(i.Run))+len(gap))
+		line := func(text string) { b.WriteString(someLines(by+text, width, by) + "\n") }
+		head := shortRun(i.Run) + gap + cmp.Or(i.word, words(i.Status))
+		b.WriteString(strings.Replace(cut(head, width), cmp.Or(i.word, words(i.Status)), p.status(cmp.Or(i.word, words(i.Status))), 1) + "\n")
+		line(visible(i.Title))
+		if work := i.work(false); work != "" {
+			line(work)
+		}
+		if i.Message != "" {
+			line(visible(i.Message))
+		}
+	}
+	return b.String()
 }
 
 // took is a duration as a person reads it: to about three digits.

@@ -28,7 +28,7 @@ func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) fun
 			c.close()
 			return nil, nil
 		}
-		c.err = false
+		c.err, c.apart = false, true // what is typed is no output, and is not recorded
 		c.press, c.stops = func(int32) { sig.raise(syscall.SIGINT) }, &sig.stops
 		watch.Flush(sig.soft) // what was told before stands above
 		back := show.lend(c.out)

@@ -3,10 +3,10 @@ package cli
 import (
 	"bytes"
 	"io"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // safeText passes on what programs have written to a terminal that is not theirs: colours
@@ -19,8 +19,8 @@ type safeText struct {
 }
 
 var (
-	colouring  = regexp.MustCompile(`^\x1b\[[0-9;:]{0,40}m`)
-	colourHalf = regexp.MustCompile(`^\x1b(\[[0-9;:]{0,40})?$`)
+	colouring  = pattern.Lazy(`^\x1b\[[0-9;:]{0,40}m`)
+	colourHalf = pattern.Lazy(`^\x1b(\[[0-9;:]{0,40})?$`)
 )
 
 func (s *safeText) Write(p []byte) (int, error) {
@@ -48,12 +48,12 @@ func (s *safeText) pass(text []byte, end bool) (out []byte) {
 		}
 		out = append(out, text[:n]...)
 		text = text[n:]
-		if colour := colouring.Find(text); colour != nil {
+		if colour := colouring().Find(text); colour != nil {
 			s.coloured = true
 			out, text = append(out, colour...), text[len(colour):]
 			continue
 		}
-		if !end && (colourHalf.Match(text) || !utf8.FullRune(text) || string(text) == "\r") {
+		if !end && (colourHalf().Match(text) || !utf8.FullRune(text) || string(text) == "\r") {
 			s.rest = bytes.Clone(text)
 			return out
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -45,7 +46,7 @@ func (o *schemaOptions) run() error {
 	text := workflow.Schema()
 	if o.of != "" && o.of != schemas[0] {
 		if o.of != schemas[1] {
-			hint := diag.DidYouMean(o.of, schemas)
+			hint := cmp.Or(formerly["bide schema "+o.of], diag.DidYouMean(o.of, schemas))
 			return usagef("there is no schema of %q; write %s%s", o.of, strings.Join(schemas, " or "), strings.TrimRight("; "+hint, "; "))
 		}
 		text = simulate.Schema

@@ -93,7 +93,11 @@ func TestNarrow(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"runs":     {[]string{"runs"}, []string{"2 of 4, 2 failed", "REVEW1", "compl"}},
+		"runs":     {[]string{"runs"}, []string{"REVEW1  completed with failures\n        review of all packages of the\n        project\n        2 of 4 items, 2 failed\n"}},
+		"help":     {[]string{"--help"}, []string{"  status      Show what is running, what\n              failed and why"}},
+		"run help": {[]string{"batch", "--help"}, []string{"Runs a command"}},
+		"events":   {[]string{"events", screenRuns[1]}, []string{"item_finished"}},
+		"limits":   {[]string{"limits"}, []string{"bide limits set"}},
 		"gantt":    {[]string{"show", screenRuns[1], "--gantt"}, []string{"█", "ran"}},
 		"dlq show": {[]string{"dlq", "show", screenRuns[1], "src/parser/expressions.go"}, []string{"bide dlq retry REVEW1 --item"}},
 		"dlq list": {[]string{"dlq", "list", screenRuns[1]}, []string{"after the cause is mended:\n    bide dlq retry REVEW1\n"}},
@@ -243,7 +247,7 @@ func progress(a *app) {
 		s := &engine.Summary{Run: events[0].Run, Status: events[len(events)-1].Status, DurationMS: 103000}
 		s.Steps.Succeeded, s.Steps.Degraded, s.Steps.Recovered, s.Steps.Tolerated, s.Steps.Skipped = 2, 1, 1, 1, 1
 		if s.Run == screenRuns[1] {
-			s.MapReduce = true
+			s.MapReduce, s.Letters = true, 2
 			s.Items = event.ItemCounts{Total: 4, Succeeded: 2, Failed: 2}
 			s.Errors = []journal.ErrorClass{{Class: "timeout", Count: 2, Item: screenItems[1], Example: "timed out after 5m: claude /review " + screenItems[1]}}
 		}

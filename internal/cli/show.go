@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,7 +17,6 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/pattern"
-	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/proof"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
@@ -37,6 +35,7 @@ type shown struct {
 	Waits     []string             `json:"waits_for,omitempty"`       // limits of this machine
 	Paused    time.Time            `json:"paused_since,omitzero"`     // by bide control
 	Limited   time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
+	Agents    string               `json:"agents_held,omitempty"`     // the same in words
 	Class     string               `json:"class,omitempty"`
 	Retried   int                  `json:"items_retried"` // items that needed more than one attempt
 	Letters   int                  `json:"dead_letters"`
@@ -46,7 +45,7 @@ type shown struct {
 	Errors    []journal.ErrorClass `json:"errors"`
 	Usage     map[string]float64   `json:"usage,omitempty"`
 	how       string               // it was interrupted
-	merge     string               // the command that merges what the run left; "" where that is nothing
+	left      unmerged             // what the run left that is in no merge
 	Notes     []string             `json:"notes"`
 	Trouble   string               `json:"trouble,omitempty"` // what holds up a run on other machines
 	Commands  []string             `json:"commands"`
@@ -72,6 +71,7 @@ type stepInfo struct {
 	ExitCode   int    `json:"exit_code,omitempty"`
 	Class      string `json:"class,omitempty"`
 	Message    string `json:"message,omitempty"`
+	AtOnce     string `json:"at_once,omitempty"` // of a foreach that finds out how many run at once
 	seq        int64
 	filled     string // the label with its variables filled in; "" where it has none
 }
@@ -175,32 +175,32 @@ func showNow(ctx context.Context, st *journal.Store, r *journal.Reader) (*shown,
 
 // keptShow is what show tells of a run that no process has, as it is kept.
 type keptShow struct {
-	Run     runInfo
-	Called  string
-	Shown   shown // without the run
-	How     string
-	Merge   string
-	Limited time.Time
+	Run    runInfo
+	Shown  shown // without the run
+	How    string
+	Left   journal.Left
+	Pause  event.Pause
+	Chains map[string]event.ChainPause
 }
 
 // showOf gives what show tells of a run.
 func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	k, err := journal.Kept(ctx, r, "show", func() (keptShow, error) {
-		s, limited, err := foldShow(ctx, r)
+		s, h, err := foldShow(ctx, r)
 		if err != nil {
 			return keptShow{}, err
 		}
-		return keptShow{s.runInfo, s.called, *s, s.how, s.merge, limited}, nil
+		return keptShow{s.runInfo, *s, s.how, s.left.Left, h.Pause, h.Chains}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	s := &k.Shown
-	s.runInfo, s.how, s.merge, s.State = k.Run, k.How, k.Merge, r.Dir()
-	s.called = k.Called
-	if k.Limited.After(time.Now()) {
-		s.Limited = k.Limited
-	}
+	s.runInfo, s.how, s.State = k.Run, k.How, r.Dir()
+	s.left = unmergedOf(s.Status, nowLeft(ctx, r, k.Left))
+	agents, now := timeline.Holdups{Pause: k.Pause, Chains: k.Chains}, time.Now()
+	_, s.Limited, _ = agents.Agents(now)
+	s.Agents = agents.AgentsText(shortRun(s.Run), now)
 	// An empty list is one, also where it was kept.
 	s.Phases, s.StepList, s.Errors = append([]phaseInfo{}, s.Phases...), append([]stepInfo{}, s.StepList...), append([]journal.ErrorClass{}, s.Errors...)
 	s.Notes, s.Commands = append([]string{}, s.Notes...), s.commands()
@@ -221,13 +221,12 @@ func (a *app) keepShow(ctx context.Context, sum *engine.Summary) {
 }
 
 // shownTypes are the events of the run itself that show tells of, beside the state.
-var shownTypes = []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.Note, event.RunControlled, event.ItemsCompared, event.WidthChanged}
+var shownTypes = []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.PhaseFinished, event.Note, event.RunControlled, event.ItemsCompared, event.WidthChanged}
 
-// foldShow makes it of the events, and says until when a rate limit holds back the
-// agents of a run that can continue.
-func foldShow(ctx context.Context, r *journal.Reader) (s *shown, limited time.Time, err error) {
+// foldShow makes it of the events, and says what holds up a run that can continue.
+func foldShow(ctx context.Context, r *journal.Reader) (s *shown, h timeline.Holdups, err error) {
 	s = &shown{}
-	own := ownEvents{shown: s, steps: map[string]*stepInfo{}, unmerged: -1}
+	own := ownEvents{shown: s, steps: map[string]*stepInfo{}, unmerged: -1, took: map[string]int64{}}
 	o, err := r.Outcome(ctx, func(f *journal.Fact) error {
 		if f.Index() != 0 || !slices.Contains(shownTypes, f.Type()) {
 			return nil
@@ -239,26 +238,33 @@ func foldShow(ctx context.Context, r *journal.Reader) (s *shown, limited time.Ti
 		return err
 	})
 	if err != nil {
-		return nil, limited, err
+		return nil, h, err
 	}
-	sum, st, h := o.Summary, o.State, r.Header()
+	sum, st, header := o.Summary, o.State, r.Header()
 	s.runInfo, s.Resumes, s.Class, s.Usage = infoOf(sum, nil), st.Resumes, st.Class, st.Usage
-	s.Letters, s.Version, s.Errors = sum.Items.DeadLettered, h.BideVersion, st.Items.Errors()
-	s.Message, s.Paused, s.how = st.Message, st.Held, stoppedHow(r, sum)
-	for _, v := range h.Given() {
+	s.Letters, s.Version, s.Errors = sum.Items.DeadLettered, header.BideVersion, st.Items.Errors()
+	s.Message, s.Paused, s.how, s.left.Left = st.Message, st.Held, stoppedHow(r, sum), st.Left
+	for _, v := range header.Given() {
 		value.Put(&s.Params, v.Name, v.Value)
 	}
 	running := s.Status == event.Running
 	if running || s.Resumable {
-		s.Hold, s.QueueHold = holdText(st.Hold, "one item is tried", running), holdText(st.QueueHold, "it is verified again", running)
-		limited = st.Pause.Until
+		h = timeline.HoldupsOf(st)
+		name, now := shortRun(s.Run), time.Now()
+		s.Hold, s.QueueHold = h.MapText(name, now, running), h.QueueText(name, now, running)
+	}
+	until := time.Now()
+	if !running {
+		until = cmp.Or(st.Finished, o.Last)
+	}
+	for _, f := range own.widths {
+		if f.Step == "" {
+			s.AtOnce = f.Text(until)
+		} else if i := own.steps[f.Step]; i != nil {
+			i.AtOnce = f.Text(until)
+		}
 	}
 	if st.Width != nil {
-		until := time.Now()
-		if !running {
-			until = cmp.Or(st.Finished, o.Last)
-		}
-		s.AtOnce = timeline.WidthText(own.widths, until)
 		if st.Parallel > 0 {
 			s.AtOnce = fmt.Sprintf("%s at once, as somebody asked for", diag.Count(st.Parallel, "item"))
 		}
@@ -269,10 +275,10 @@ func foldShow(ctx context.Context, r *journal.Reader) (s *shown, limited time.Ti
 		}
 	}
 	if s.Proof, err = totalsOf(ctx, r, st); err != nil {
-		return nil, limited, err
+		return nil, h, err
 	}
-	s.phases(st)
-	return s, limited, s.listSteps(ctx, r, st, own.steps)
+	s.phases(st, own.took)
+	return s, h, s.listSteps(ctx, r, st, own.steps)
 }
 
 // totalsOf counts what items have shown and how their merges went; nil where nobody asked.
@@ -318,25 +324,11 @@ func (s *shown) proven() (evidence, merges string) {
 // ofQueue finds the steps of a merge queue: they are counted, and not listed.
 var ofQueue = pattern.Lazy(`^(map\.evidence|merge_queue)\..*@[0-9a-f]{12}\.[0-9]+`)
 
-// holdText says what a recorded hold is for, and of a run that is running when its next
-// probe is; "" for none.
-func holdText(recorded json.RawMessage, probing string, running bool) string {
-	var h policy.HoldState
-	if recorded == nil || json.Unmarshal(recorded, &h) != nil {
-		return ""
-	}
-	text := fmt.Sprintf("%v, since %s", h, h.Since.Local().Format(time.DateTime))
-	if running {
-		text += fmt.Sprintf("; %s at %s", probing, h.Next.Local().Format(time.TimeOnly))
-	}
-	return text
-}
-
-func (s *shown) phases(st *journal.State) {
+func (s *shown) phases(st *journal.State, spent map[string]int64) {
 	for name, p := range st.Phases {
 		i := phaseInfo{Phase: name, Status: s.now(p.Status), Started: p.Started}
 		if !p.Started.IsZero() && !p.Finished.IsZero() {
-			i.DurationMS = max(0, p.Finished.Sub(p.Started).Milliseconds())
+			i.DurationMS = max(spent[name], p.Finished.Sub(p.Started).Milliseconds(), 0)
 		}
 		s.Phases = append(s.Phases, i)
 	}
@@ -357,7 +349,8 @@ type ownEvents struct {
 	*shown
 	steps    map[string]*stepInfo // by path
 	unmerged int                  // the note of what the last life left unmerged; -1 for none
-	widths   []timeline.Width
+	widths   timeline.Widths
+	took     map[string]int64 // by phase, how many milliseconds it took in all lives of the run that ended it
 }
 
 func (o *ownEvents) apply(e event.Event) {
@@ -366,14 +359,17 @@ func (o *ownEvents) apply(e event.Event) {
 			o.Notes = slices.Delete(o.Notes, o.unmerged, o.unmerged+1)
 			o.unmerged = -1
 		}
-		o.merge = ""
 	}
+	o.widths.Apply(e)
 	switch e.Type {
-	case event.WidthChanged:
-		o.widths = append(o.widths, timeline.WidthOf(e))
+	case event.PhaseFinished:
+		o.took[e.Phase] += e.DurationMS
 	case event.Note, event.RunControlled, event.ItemsCompared:
+		if e.Class == event.Passing {
+			break
+		}
 		if e.Class == event.Unmerged {
-			o.unmerged, o.merge = len(o.Notes), e.Label
+			o.unmerged = len(o.Notes)
 		}
 		o.Notes = append(o.Notes, e.Message)
 	case event.StepStarted, event.StepFinished:

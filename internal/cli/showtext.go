@@ -12,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -30,7 +31,7 @@ func (s *shown) commands() []string {
 			out = append(out, "bide control "+s.Run+" continue")
 		}
 		out = append(out, "bide stop "+s.Run)
-	case s.Resumable && (s.merge == "" || s.Status != event.Failed): // else only the merge is missing
+	case s.Resumable && !s.left.ended:
 		out = append(out, "bide resume "+s.Run)
 	}
 	if !s.Paused.IsZero() {
@@ -42,8 +43,8 @@ func (s *shown) commands() []string {
 	if s.Letters > 0 {
 		out = append(out, "bide dlq list "+s.Run, "bide dlq retry "+s.Run)
 	}
-	if s.merge != "" {
-		out = append(out, s.merge)
+	if s.left.Command != "" {
+		out = append(out, s.left.Command)
 	}
 	return append(out, "bide logs "+s.Run)
 }
@@ -61,7 +62,7 @@ func (o *showOptions) printShown(s *shown) error {
 	if s.Kind == workflow.Dataflow.String() {
 		kind = s.Kind
 	}
-	if command, batch := strings.CutPrefix(s.called, "batch: "); batch && s.Name == "batch" {
+	if command, batch := strings.CutPrefix(s.Title, "batch: "); batch && s.Name == "batch" {
 		line("batch", visible(command))
 	} else {
 		line(kind, visible(s.Name))
@@ -69,19 +70,14 @@ func (o *showOptions) printShown(s *shown) error {
 	}
 	line("in", visible(s.Dir))
 	line("params", givenText(s.Params))
-	status, held := p.status(words(s.Status)), s.holds()
-	for _, h := range held {
-		if h.word == "" {
-			status += ", " + h.text
-		}
-	}
-	line("status", status+s.because())
-	for _, h := range held {
-		if h.word != "" {
-			line(h.word, visible(h.text))
-		}
+	line("status", p.sgr(statusCode(s.Status), s.left.title(s.Status))+s.because())
+	for _, h := range s.holds() {
+		line(h.word, visible(h.text))
 	}
 	line("at once", visible(s.AtOnce))
+	for _, i := range s.StepList {
+		line("at once", visible(i.AtOnce))
+	}
 	line("started", s.times())
 	if s.Resumes > 0 {
 		line("resumed", diag.Count(s.Resumes, "time"))
@@ -111,14 +107,14 @@ func (s *shown) because() string {
 	if s.Status == event.Interrupted {
 		return ": " + s.how
 	}
-	if s.Message == "" {
+	if s.Message == "" || s.left.byHand {
 		return ""
 	}
 	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
 }
 
-// heldBy is something that holds up a run: the name of its line, "" for a part of the
-// status, and what it says.
+// heldBy is something that holds up a run: the name of its line, "" for one that belongs to
+// the status, and what it says.
 type heldBy struct{ word, text string }
 
 // holds says what holds up the run.
@@ -128,12 +124,9 @@ func (s *shown) holds() (list []heldBy) {
 			list = append(list, heldBy{word, text})
 		}
 	}
-	if !s.Paused.IsZero() {
-		add("", "paused since "+s.Paused.Local().Format(time.DateTime))
-	}
-	if !s.Limited.IsZero() {
-		add("", "agents held back by a rate limit until "+s.Limited.Local().Format(time.DateTime))
-	}
+	paused := timeline.Holdups{Paused: s.Paused}
+	add("", paused.PausedText(shortRun(s.Run)))
+	add("", s.Agents)
 	add("held", s.Hold)
 	add("held", s.QueueHold)
 	add("held up", s.Trouble)

@@ -91,7 +91,7 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	fs.StringArrayVar(&o.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&o.paramFile, "param-file", "", "parameters from a JSON or YAML file")
 	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
-	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, in place of the file's max_parallel")
+	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "items at once, in place of the file's max_parallel")
 	o.pipelineFlags.add(fs)
 	return o.withJSON(cmd, "print the figures as a JSON object")
 }
@@ -144,7 +144,7 @@ func (o *simulateOptions) run(ctx context.Context) error {
 		progress, done := o.bar(v.name)
 		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: o.Dir, Profile: o.Profile, MaxParallel: o.MaxParallel, Inputs: v.inputs},
 			Model: model, Seeds: o.seeds, First: o.first, Progress: progress, Items: items}
-		if v.file != nil && len(workflow.Limits(v.file)) > 0 {
+		if len(options.Named()) > 0 {
 			if options.Limits, err = machineLimits(); err != nil {
 				return err
 			}
@@ -227,7 +227,7 @@ func (o *simulateOptions) simulatedFile(path string, read func(string) ([]byte, 
 		return nil, err
 	}
 	if file != nil && !problems.HasErrors() {
-		problems = append(problems, limitProblems(file)...)
+		problems = append(problems, limitProblems(file, dataflow.LoadSteps(file, ""))...)
 	}
 	if problems.HasErrors() || file == nil {
 		o.problems(problems, sources(file))
@@ -261,6 +261,12 @@ func (o *simulateOptions) simulatedPipeline(path string, read func(string) ([]by
 		return nil, nil, usagef("%s is a pipeline: it takes --input and --inputs, not parameters", path)
 	}
 	p, problems := dataflow.Load(path, o.manifest, read)
+	if !problems.HasErrors() && p.Plan != nil {
+		f := p.AsFile()
+		steps := dataflow.LoadSteps(f, "")
+		steps.Add(p)
+		problems = append(problems, limitProblems(f, steps)...)
+	}
 	if problems.HasErrors() || p.Plan == nil {
 		o.problems(problems, sourceTexts{of: p.Sources})
 		return nil, nil, o.faulty(path, problems, "")
@@ -447,7 +453,7 @@ func loadPlot(list []*variant, width int, p palette) string {
 			}
 		}
 		end := simulate.Span(int64(len(load.Mean)) * load.BucketNS)
-		sparkline(&b, list, i, p, what, bars(v.report, width), top, "0s", end, min(width, len(load.Mean)))
+		sparkline(&b, list, i, p, what, bars(v.report, width), top, "0s", end, min(width, len(load.Mean)), width)
 	}
 	return b.String()
 }
@@ -465,19 +471,19 @@ func tookPlot(list []*variant, width int, p palette) string {
 			counts[max(0, min(int(float64(t-from)/float64(to-from)*float64(width)), width-1))]++
 		}
 		most := max(slices.Max(counts), 1)
-		sparkline(&b, list, i, p, "runs by how long they took, at most "+diag.Count(int(most), "run"), counts, most, simulate.Span(int64(from)), simulate.Span(int64(to)), width)
+		sparkline(&b, list, i, p, "runs by how long they took, at most "+diag.Count(int(most), "run"), counts, most, simulate.Span(int64(from)), simulate.Span(int64(to)), width, width)
 	}
 	return b.String()
 }
 
 // sparkline draws numbers of one of several variants, up to most, as a line of bars
-// over an axis between two times.
-func sparkline(b *strings.Builder, list []*variant, i int, p palette, what string, bars []float64, most float64, from, to string, width int) {
+// over an axis of a width between two times; page is the width of the text above.
+func sparkline(b *strings.Builder, list []*variant, i int, p palette, what string, bars []float64, most float64, from, to string, width, page int) {
 	name := ""
 	if len(list) > 1 {
 		name = list[i].name + ": "
 	}
-	fmt.Fprintf(b, "\n%s\n", fold(name+what, width, "  "))
+	fmt.Fprintf(b, "\n%s\n", fold(name+what, page, "  "))
 	var cells strings.Builder
 	for _, f := range bars {
 		if f > most {

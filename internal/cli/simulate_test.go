@@ -29,9 +29,9 @@ func TestSimulateAssumptions(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{mapped, "--model", m}, "assuming that seq 1 120 gives 100 items (--run-input counts them): with these failures 9 of 9 runs succeed, within 10s\n"},
+		{[]string{mapped, "--model", m}, "assuming that seq 1 120, which is not run without --run-input, gives 100 items: with these failures 9 of 9 runs succeed, within 10s\n"},
 		{[]string{mapped, "--model", m, "--run-input"}, "with these failures 9 of 9 runs succeed, within 12s\n"},
-		{[]string{loop, "--model", m}, "assuming that ls x gives 100 values: with these failures"},
+		{[]string{loop, "--model", m}, "assuming that ls x, which is not run, gives 100 values: with these failures"},
 		{[]string{listed, "--model", m}, "with these failures"},
 		{[]string{listed}, "assuming that of ten attempts one fails, and each takes 1s: with these failures"},
 	} {

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/web"
 	"github.com/spf13/cobra"
 )
 
@@ -18,7 +20,8 @@ type standing struct {
 	Resumable   []runInfo  `json:"resumable"`
 	DeadLetters int        `json:"dead_letters"`
 	Letters     []string   `json:"runs_with_dead_letters"`
-	Waiting     []todo     `json:"waiting"` // for somebody, the newest first
+	Waiting     []todo     `json:"waiting"`   // for somebody, the newest first
+	Dismissed   int        `json:"dismissed"` // runs that would wait and were dismissed
 	more        int        // runs that wait as well and are not in it
 }
 
@@ -33,7 +36,23 @@ type todo struct {
 	runInfo
 	What     string   `json:"what"`
 	Why      []string `json:"why"`
+	Causes   []remedy `json:"causes"` // of several, those that a command of its own runs again
 	Commands []string `json:"commands"`
+}
+
+// remedy is one of several causes, and the command that runs again what failed of it.
+type remedy struct {
+	Why     string `json:"why"`
+	Filter  string `json:"filter"` // of the dead letters
+	Command string `json:"command"`
+}
+
+// remedyOf is the command for a cause of a run; "" where it has none of its own.
+func (t *todo) remedyOf(why string) (r remedy) {
+	if i := slices.IndexFunc(t.Causes, func(r remedy) bool { return r.Why == why }); i >= 0 {
+		r = t.Causes[i]
+	}
+	return r
 }
 
 // maxTodos is how many runs status tells of in full, and maxWhys how many causes of one.
@@ -43,20 +62,30 @@ const (
 )
 
 // statusOptions are what status needs.
-type statusOptions struct{ *app }
+type statusOptions struct {
+	*app
+	dismiss []string // runs, or all
+}
 
 func statusCmd(a *app) *cobra.Command {
-	o := &statusOptions{a}
-	return o.withJSON(&cobra.Command{
+	o := &statusOptions{app: a}
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is running, what failed and why, and what to do about it",
 		Long: `Shows which runs are running and what holds them up, and the newest that wait for you: what was interrupted
 or failed and why, which items failed, whose work is not merged, each with the commands
-that continue it. It is the first thing to ask in the morning.`,
+that continue it. It is the first thing to ask in the morning.
+
+--dismiss has a run that needs nothing more wait no longer. Nothing of it is removed: it
+stays in "bide runs", can be resumed, and waits again if it has failed once more.`,
 		Example: `  bide status
-  bide status --json`,
+  bide status --json
+  bide status --dismiss 9NDAAW
+  bide status --dismiss all`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}, "print one JSON object")
+	}
+	cmd.Flags().StringArrayVar(&o.dismiss, "dismiss", nil, "a run that waits no longer, or all; may be given several times")
+	return o.withJSON(cmd, "print one JSON object")
 }
 
 func (o *statusOptions) run(ctx context.Context) error {
@@ -64,7 +93,10 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := standing{Home: st.Dir, Running: []underway{}, Resumable: []runInfo{}, Letters: []string{}, Waiting: []todo{}}
+	if len(o.dismiss) > 0 {
+		return o.putAside(ctx, st)
+	}
+	s := newStanding(st)
 	for sum, err := range st.Runs(ctx) {
 		if err != nil && sum.ID == "" {
 			return err
@@ -85,7 +117,56 @@ func (o *statusOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return answer(&o.streams, &s, o.printStatus)
+	return answer(&o.streams, s, o.printStatus)
+}
+
+func newStanding(st *journal.Store) *standing {
+	return &standing{Home: st.Dir, Running: []underway{}, Resumable: []runInfo{}, Letters: []string{}, Waiting: []todo{}}
+}
+
+// putAside dismisses runs that wait.
+func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
+	all := slices.Contains(o.dismiss, "all")
+	var only []string
+	if !all {
+		var err error
+		if only, err = o.resolveRuns(ctx, st, o.dismiss); err != nil {
+			return err
+		}
+	}
+	var done []string
+	for sum, err := range st.Runs(ctx) {
+		if err != nil && sum.ID == "" {
+			return err
+		}
+		named := slices.Contains(only, sum.ID)
+		switch i := infoOf(sum, err); {
+		case !all && !named:
+		case i.Status == event.Running || i.Status == unreadable:
+			if named {
+				return usagef("run %s is %s: only a run that waits for somebody can be dismissed", shortRun(sum.ID), words(i.Status))
+			}
+		case waits(i, sum, unmergedOf(i.Status, sum.Left)) && !st.Dismissed(sum):
+			if err := st.Dismiss(sum); err != nil {
+				return err
+			}
+			done = append(done, shortRun(sum.ID))
+		case named:
+			return usagef("run %s waits for nobody: it is %s", shortRun(sum.ID), words(i.Status))
+		}
+	}
+	switch len(done) {
+	case 0:
+		return o.printf("no run waits\n")
+	case 1:
+		return o.printf("run %s is dismissed; bide runs has it still\n", done[0])
+	}
+	return o.printf("%d runs are dismissed; bide runs has them still\n", len(done))
+}
+
+// waits reports whether a run that is over waits for somebody.
+func waits(i runInfo, sum journal.Summary, left unmerged) bool {
+	return i.Resumable && !left.ended || sum.Items.DeadLettered > 0 || left.What != ""
 }
 
 // run takes a run in progress.
@@ -105,7 +186,12 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 	if i.Status == event.Running || i.Status == unreadable {
 		return nil
 	}
-	if !i.Resumable && sum.Items.DeadLettered == 0 && sum.Left.What == "" {
+	left := unmergedOf(i.Status, sum.Left)
+	if !waits(i, sum, left) {
+		return nil
+	}
+	if st.Dismissed(sum) {
+		s.Dismissed++
 		return nil
 	}
 	if len(s.Waiting) == maxTodos {
@@ -117,7 +203,10 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 		if err != nil {
 			return err
 		}
-		t := todo{runInfo: i, Why: []string{}, Commands: []string{}}
+		if left = of.left; !waits(i, sum, left) {
+			return nil // it was merged by hand
+		}
+		t := todo{runInfo: i, Why: []string{}, Causes: []remedy{}, Commands: []string{}}
 		t.fill(of, sum)
 		if i.Status == event.Interrupted {
 			t.Why = append([]string{of.how}, t.Why...)
@@ -128,7 +217,7 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 }
 
 func (t *todo) fill(of *shown, sum journal.Summary) {
-	run, left, merge := shortRun(t.Run), sum.Left.What, sum.Left.Command
+	run := shortRun(t.Run)
 	switch {
 	case t.Status == event.Interrupted:
 		t.What = "interrupted"
@@ -141,32 +230,31 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 	case sum.Items.Failed > 0:
 		t.What = fmt.Sprintf("%d of %s failed", sum.Items.Failed, diag.Count(sum.Items.Total, "item"))
 	default:
-		t.What = words(t.Status)
+		t.What = of.left.title(t.Status)
 	}
 	if t.Resumable {
 		t.Why = append(t.Why, of.why()...)
 	}
 	if !of.Limited.IsZero() && t.Resumable {
-		t.Why = append(t.Why, "a resume is worth it then; to ask them now: bide control "+run+" retry-now")
+		t.Why = append(t.Why, "a resume is worth it then")
 	}
 	for n, c := range of.Errors {
 		if n == maxWhys {
 			t.Why = append(t.Why, "and other causes")
 			break
 		}
-		t.Why = append(t.Why, causeText(c, reason("", c.Example)))
+		why := causeText(c, reason("", c.Example))
+		t.Why = append(t.Why, why)
+		if all := sum.Items.DeadLettered; len(of.Errors) > 1 && all > 0 && all == sum.Items.Failed {
+			filter := fmt.Sprintf("class == %q", c.Class)
+			t.Causes = append(t.Causes, remedy{why, filter, "bide dlq retry " + run + " --filter " + diag.ShellQuote(filter)})
+		}
 	}
-	if t.Resumable && (merge == "" || t.Status != event.Failed) { // else only the merge is missing
-		t.Commands = append(t.Commands, "bide resume "+run)
+	if of.left.What != "" {
+		t.Why = append(t.Why, of.left.What)
 	}
-	if sum.Items.DeadLettered > 0 {
-		t.Commands = append(t.Commands, "bide dlq retry "+run)
-	}
-	if left != "" {
-		t.Why = append(t.Why, left)
-	}
-	if merge != "" {
-		t.Commands = append(t.Commands, strings.Replace(merge, t.Run, run, 1))
+	for _, c := range of.left.commands(t.Run, t.Resumable, sum.Items.DeadLettered > 0) {
+		t.Commands = append(t.Commands, shortly(c, t.Run))
 	}
 	t.Commands = append(t.Commands, "bide show "+run)
 }
@@ -177,7 +265,7 @@ func stoppedHow(r *journal.Reader, sum journal.Summary) string {
 	case r.IsElsewhere():
 		return "no process of this machine follows it"
 	case sum.Finished.IsZero():
-		return "its process died: it was killed, or the machine went down"
+		return "its process died: it was killed, the machine went down, or its disk was full"
 	}
 	return "it was stopped, by Ctrl-C, a signal or bide stop"
 }
@@ -198,6 +286,48 @@ func (o *statusOptions) printRunning(list []underway) error {
 	return o.print(b.String())
 }
 
+// says is how many runs wait for somebody.
+func (s *standing) says() string {
+	n := len(s.Waiting) + s.more
+	switch {
+	case n == 0 && s.Dismissed == 0:
+		return "no run waits for you"
+	case n == 0:
+		return fmt.Sprintf("no run waits for you; %s dismissed, see bide runs", diag.Count(s.Dismissed, "run is", "runs are"))
+	}
+	text := diag.Count(n, "run waits", "runs wait") + " for you"
+	if s.Dismissed > 0 {
+		text += fmt.Sprintf(", and %d %s dismissed", s.Dismissed, diag.Plural(s.Dismissed, "is", "are"))
+	}
+	if s.more > 0 {
+		text += "; these are the newest, bide runs has all"
+	}
+	return text
+}
+
+// waiting is what waits for somebody, for the dashboard: it says what status says.
+func waiting(ctx context.Context, st *journal.Store) (web.Waiting, error) {
+	s := newStanding(st)
+	for sum, err := range st.Runs(ctx) {
+		if err != nil && sum.ID == "" {
+			return web.Waiting{}, err
+		}
+		if err := s.wait(ctx, st, infoOf(sum, err), sum); err != nil {
+			return web.Waiting{}, err
+		}
+	}
+	w := web.Waiting{Says: s.says()}
+	for _, t := range s.Waiting {
+		run := web.WaitingRun{ID: t.Run, Title: visible(t.Title), Status: t.Status, What: t.What, Commands: t.Commands}
+		for _, why := range t.Why {
+			r := t.remedyOf(why)
+			run.Why = append(run.Why, web.WaitingWhy{Text: oneLine(why), Filter: r.Filter, Command: r.Command})
+		}
+		w.Runs = append(w.Runs, run)
+	}
+	return w, nil
+}
+
 func (o *statusOptions) printStatus(s *standing) error {
 	if n := len(s.Running); n == 0 {
 		fmt.Fprintln(o.out, "nothing is running")
@@ -207,25 +337,27 @@ func (o *statusOptions) printStatus(s *standing) error {
 			return err
 		}
 	}
-	if len(s.Waiting) == 0 {
+	if len(s.Waiting) == 0 && s.Dismissed == 0 {
 		return nil
+	}
+	if len(s.Waiting) == 0 {
+		return o.printf("\n%s\n", s.says())
 	}
 	p, width := o.palette(o.out), o.columns(o.out)
 	var b strings.Builder
-	n := len(s.Waiting) + s.more
-	fmt.Fprintf(&b, "\n%s for you", diag.Count(n, "run waits", "runs wait"))
-	if s.more > 0 {
-		fmt.Fprintf(&b, "; these are the newest, bide runs has all")
-	}
-	b.WriteString("\n")
+	b.WriteString("\n" + s.says() + "\n")
 	for _, t := range s.Waiting {
-		b.WriteString("\n" + fold(fmt.Sprintf("%s  %s: %s", shortRun(t.Run), p.bold(visible(t.title())), p.sgr(statusCode(t.Status), t.What)), width, "        ") + "\n")
+		b.WriteString("\n" + fold(fmt.Sprintf("%s  %s: %s", shortRun(t.Run), p.bold(visible(t.Title)), p.sgr(statusCode(t.Status), t.What)), width, "        ") + "\n")
 		for _, why := range t.Why {
 			b.WriteString(fold("        "+oneLine(why), width, "          ") + "\n")
+			if r := t.remedyOf(why); r.Command != "" {
+				b.WriteString("          " + r.Command + "\n")
+			}
 		}
 		for _, c := range t.Commands {
 			b.WriteString("    " + c + "\n")
 		}
 	}
+	b.WriteString("\n" + fold("one that needs nothing more: bide status --dismiss RUN", width, "    ") + "\n")
 	return o.print(b.String())
 }

@@ -69,7 +69,7 @@ func TestStatusSaysWhatHoldsUpARun(t *testing.T) {
 		event.Event{Type: event.RunPaused, DelayMS: 36_000_000},
 	)
 	got := why()
-	for _, want := range []string{`the map is held: 3 items failed with "connection refused", since 2026-`, "paused since ", "agents held back by a rate limit until "} {
+	for _, want := range []string{`the map is held: 3 items failed with "connection refused", since 2026-`, "paused since ", "agents are held back by a rate limit until "} {
 		if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("%q is not in %q", want, got)
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -81,9 +80,9 @@ func (o *stopOptions) printStopped(ctx context.Context, r *journal.Reader) error
 		return err
 	}
 	if infoOf(sum, nil).Resumable {
-		_, err = fmt.Fprintf(o.out, "stopped run %s; `bide resume %s` continues it\n", r.Run(), r.Run())
+		err = o.printf("stopped run %s; `bide resume %s` continues it\n", r.Run(), r.Run())
 	} else {
-		_, err = fmt.Fprintf(o.out, "run %s has ended by itself: %s\n", r.Run(), words(sum.Status))
+		err = o.printf("run %s has ended by itself: %s\n", r.Run(), words(sum.Status))
 	}
 	return err
 }

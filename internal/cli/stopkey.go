@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // stops does what the stop key asks for: bide and its commands are stopped, and go
@@ -68,21 +67,3 @@ func (s *stops) signalled() {
 	}
 	stopSelf(os.Getpid())
 }
-
-// stopSelf stops a process or group, which bide is or belongs to, and returns when it
-// continues.
-func stopSelf(who int) {
-	goneOn := make(chan os.Signal, 1)
-	signal.Notify(goneOn, syscall.SIGCONT)
-	defer signal.Stop(goneOn)
-	sendStop(who, func() {
-		select {
-		case <-goneOn:
-		case <-time.After(stopTakes): // nobody could continue with us: the system has not stopped us
-		}
-	})
-}
-
-// stopTakes is a time in which a process has stopped that has sent itself a signal
-// to stop.
-const stopTakes = 200 * time.Millisecond

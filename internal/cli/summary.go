@@ -33,7 +33,8 @@ func usageText(u step.Usage) string {
 }
 
 func summarise(w io.Writer, s *engine.Summary, width int) {
-	head, rest := fmt.Sprintf("bide: %s in %s:", strings.ReplaceAll(s.Status, "_", " "), millis(s.DurationMS)), counts(s)
+	left := unmergedOf(s.Status, journal.Left{Command: s.MergeWith, Once: s.OnceMerged})
+	head, rest := fmt.Sprintf("bide: %s in %s:", left.title(s.Status), millis(s.DurationMS)), counts(s)
 	if width > 0 && widthOf(head)+1+widthOf(rest) > width {
 		fmt.Fprintln(w, head)
 		fmt.Fprintln(w, fold("  "+rest, width, "    "))
@@ -41,7 +42,7 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 		fmt.Fprintln(w, head, rest)
 	}
 	for _, c := range s.Errors {
-		fmt.Fprintln(w, fitLine("  "+causeText(c, reason("", c.Example)), "", width))
+		fmt.Fprintln(w, someLines("  "+causeText(c, reason("", c.Example)), width, "    "))
 	}
 	if s.Repeated != nil {
 		fmt.Fprintln(w, repeatedText(s.Repeated, width))
@@ -56,12 +57,14 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	case s.Status == event.Interrupted:
 		hint(w, width, whenLimited("continue with", s.Limited), "bide resume "+shortRun(s.Run))
 	case s.Status == event.Failed:
-		next, when := "bide resume "+shortRun(s.Run), whenLimited("after the cause is mended", s.Limited)
-		if s.MergeWith != "" { // all steps have ended, and only the merge is missing
-			next, when = shortly(s.MergeWith, s.Run), "after the cause is mended"
-		}
 		hint(w, width, "look further", fmt.Sprintf("bide show %[1]s; bide logs %[1]s", shortRun(s.Run)))
-		hint(w, width, when, next)
+		when := whenLimited("after the cause is mended", s.Limited)
+		for _, c := range left.commands(s.Run, true, false) {
+			hint(w, width, when, shortly(c, s.Run))
+			when = "merge what is done"
+		}
+	case s.MapReduce && s.Items.Failed > 0 && s.Letters == 0:
+		hint(w, width, "look further", fmt.Sprintf("bide show %[1]s; bide logs %[1]s", shortRun(s.Run)))
 	case s.MapReduce && s.Items.Failed > 0:
 		hint(w, width, "look further", "bide dlq list "+shortRun(s.Run))
 		hint(w, width, "after the cause is mended", "bide dlq retry "+shortRun(s.Run))

@@ -226,7 +226,7 @@ func statusCode(status string) string {
 		return "32"
 	case event.Failed, event.DeadLettered, unreadable:
 		return "31"
-	case event.Interrupted, event.CompletedWithFailures, event.Degraded, event.Recovered, event.Tolerated, event.Incomplete:
+	case strings.ReplaceAll(notMerged, " ", "_"), event.Interrupted, event.CompletedWithFailures, event.Degraded, event.Recovered, event.Tolerated, event.Incomplete:
 		return "33"
 	case event.Running:
 		return "36"

@@ -23,7 +23,11 @@ func (f *runFlags) telemetry() (*telemetry.Sink, error) {
 	if cfg == nil && f.metricsFile == "" {
 		return nil, nil
 	}
-	s, err := telemetry.Start(cfg, telemetry.Options{Items: items, File: f.metricsFile, Out: f.err})
+	home, err := journal.Home()
+	if err != nil {
+		return nil, err
+	}
+	s, err := telemetry.Start(cfg, telemetry.Options{Items: items, File: f.metricsFile, Home: home, Out: f.err})
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -95,7 +95,7 @@ func (s *streams) print(text string) error {
 }
 
 func (s *streams) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format, args...)
+	_, err := io.WriteString(s.out, shortRuns(fmt.Sprintf(format, args...)))
 	return err
 }
 

@@ -3,7 +3,10 @@
 package cli
 
 import (
+	"os"
+	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,13 +19,23 @@ const (
 // ignoresStop reports whether a process ignores the stop key; it is not told here.
 func ignoresStop(int) bool { return false }
 
-// sendStop stops a process or group that bide is or belongs to, and calls wait, which
-// returns when it continues. A signal that was once asked for stops a Go program no
-// more, so bide itself gets one that was not.
-func sendStop(who int, wait func()) {
+// stopSelf stops a process or group, which bide is or belongs to, and returns when it
+// continues. A signal that was once asked for stops a Go program no more, so bide itself
+// gets one that was not.
+func stopSelf(who int) {
+	goneOn := make(chan os.Signal, 1)
+	signal.Notify(goneOn, syscall.SIGCONT)
+	defer signal.Stop(goneOn)
 	if who == 0 {
 		_ = syscall.Kill(0, syscall.SIGTSTP) // we are there: it cannot fail
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGTTOU)
-	wait()
+	select {
+	case <-goneOn:
+	case <-time.After(stopTakes): // nobody could continue with us: the system has not stopped us
+	}
 }
+
+// stopTakes is a time in which a process has stopped that has sent itself a signal
+// to stop.
+const stopTakes = 200 * time.Millisecond

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,16 +29,23 @@ func ignoresStop(pid int) bool {
 	return err == nil && mask&(1<<(syscall.SIGTSTP-1)) != 0
 }
 
-// sendStop stops a process or group that bide is or belongs to, and calls wait, which
-// returns when it continues. A signal that was once asked for stops a Go program no
-// more, so the system is asked to do what it does by default.
-func sendStop(who int, wait func()) {
+// stopSelf stops a process or group, which bide is or belongs to, and returns when it
+// continues, or at once where nobody could continue with us: then the system stops nobody. A
+// signal that was once asked for stops a Go program no more, so the system is asked to do what
+// it does by default.
+//
+// The system has any thread of ours heed the signal, and that one may take its time on a
+// machine that has much to do. So the thread that we are on gets a signal of its own, which
+// means nothing, and heeds with it what is pending for all of us before it runs on.
+func stopSelf(who int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var byDefault, ours [32]byte // no system has a larger struct sigaction
 	set := func(to, was *[32]byte) {
 		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(was)), 8, 0, 0)
 	}
 	set(&byDefault, &ours)
 	_ = syscall.Kill(who, syscall.SIGTSTP) // we are there: it cannot fail
-	wait()
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG)
 	set(&ours, nil)
 }

@@ -90,6 +90,12 @@ func (o *uiOptions) run(ctx context.Context) error {
 	for _, url := range s.Outside(path) {
 		fmt.Fprintf(o.err, "bide: through the proxy: %s\n", url)
 	}
+	for i, url := range s.Elsewhere(path) {
+		if i == 0 {
+			fmt.Fprintln(o.err, "bide: all machines that reach this one reach the page, and nothing on the way is encrypted: --host names a proxy that speaks TLS")
+		}
+		fmt.Fprintf(o.err, "bide: from another machine: %s\n", url)
+	}
 	if !o.noOpen {
 		defer o.browse(s.URL(path))()
 	}
@@ -136,6 +142,7 @@ func (s *streams) uiBeside(st *journal.Store) (end func() error, err error) {
 // dashboard opens the port and tells each further address.
 func (s *streams) dashboard(opt web.Options) (*web.Server, error) {
 	opt.Reissued = func(url string) { fmt.Fprintf(s.err, "bide: for another browser: %s\n", url) }
+	opt.Waiting = func(ctx context.Context) (web.Waiting, error) { return waiting(ctx, opt.Store) }
 	return web.New(opt)
 }
 

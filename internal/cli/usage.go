@@ -72,6 +72,8 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) < len(needed):
 		return usagef("%s is missing; write: %s", needed[len(args)], usage)
+	case len(args) > len(words) && hintOf(cmd, args[len(words)]) != "":
+		return usagef("%q is one argument too many; %s", args[len(words)], hintOf(cmd, args[len(words)]))
 	case len(args) > len(words) && !strings.Contains(strings.Join(words, " "), "..."):
 		return usagef("%q is one argument too many; write: %s", args[len(words)], usage)
 	}
@@ -231,8 +233,9 @@ func (f *limitsFlag) Set(text string) error {
 	return nil
 }
 
-// chosen checks that a flag has one of its words.
-func chosen(flag, got string, words ...string) error {
+// chosen checks that a flag of a command has one of its words.
+func chosen(command, flag, got string) error {
+	words := flagWords(command, flag)
 	if slices.Contains(words, got) {
 		return nil
 	}

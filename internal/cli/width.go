@@ -36,6 +36,22 @@ func fold(line string, width int, by string) string {
 	}
 }
 
+// mostLines is how many lines of a terminal a text of unknown length takes.
+const mostLines = 3
+
+// someLines folds a line as fold does, to three lines at most: what is behind them is cut.
+func someLines(line string, width int, by string) string {
+	if width == 0 || widthOf(line) <= width {
+		return line
+	}
+	lines := strings.Split(fold(line, width, by), "\n")
+	if len(lines) > mostLines {
+		rest := strings.TrimPrefix(lines[mostLines-1], by)
+		lines = append(lines[:mostLines-1], by+cut(rest+" "+strings.TrimSpace(lines[mostLines]), width-len(by)))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // broken is the beginning of a line that fits into room columns, to a blank where
 // there is one, and what stands behind that. It takes one character at least.
 func broken(line string, room int) (head, rest string) {

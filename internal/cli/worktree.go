@@ -3,15 +3,17 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/spf13/cobra"
@@ -123,7 +125,7 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		if i.Replaced {
 			unmerged += ", replaced"
 		}
-		t.add(i.Run, words(i.Status), i.Item, unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
+		t.add(shortRun(i.Run), words(i.Status), i.Item, unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
 	return t.print(o.out, o.columns(o.out))
 }
@@ -170,8 +172,9 @@ func statusOfRun(ctx context.Context, st *journal.Store, run string) string {
 // worktreeMergeOptions are what worktree merge was asked to do.
 type worktreeMergeOptions struct {
 	*app
-	dir  string
-	name string // of the run
+	dir      string
+	name     string // of the run
+	noVerify bool
 }
 
 func worktreeMergeCmd(a *app) *cobra.Command {
@@ -179,20 +182,32 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [RUN]",
 		Short: "Merge the work of a run into the branch that it started from",
-		Long: `Merges the branch of a run into the branch that it started from, with "git merge
---no-ff", in the repository's own working tree, and then removes the worktree and the
+		Long: `Merges the branch of a run into the branch that it started from, as "git merge --no-ff"
+does, in the repository's own working tree, and then removes the worktree and the
 branch; so it does with the branches of items that succeeded and whose work is not
 merged, one after another. Those of items that failed stay. A running run is
 refused. What meets a conflict stays in its branch. Without RUN, it is the newest
-run of this directory.`,
+run of this directory.
+
+Where the run has a merge queue (merge_queue), its verify runs first on the merge with the
+branch as it is now, unless it has passed on the same files: where it fails, nothing is
+merged, and the exit status is 1. --no-verify merges nevertheless: the run has then
+completed with failures, as its work is not verified.
+
+Hooks of git are not run, and nothing is signed: the merge is made first, and then written
+into the working tree, so that a kill leaves all of it or nothing. Where pre-merge-commit,
+commit-msg or commit.gpgsign are to have their say, merge by hand instead: "git merge
+--no-ff bide/RUN", with the branch that "bide worktree ls" shows. bide sees that it is merged.`,
 		Example: `  bide worktree merge
-  bide worktree merge 01KAJ3`,
+  bide worktree merge 01KAJ3
+  bide worktree merge 01KAJ3 --no-verify`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
 			return o.run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVarP(&o.dir, "path", "p", "", "a directory in the repository (default: that of the run)")
+	cmd.Flags().BoolVar(&o.noVerify, "no-verify", false, "merge without the verify of the run's merge queue")
 	return o.withJSON(cmd, "print one JSON object")
 }
 
@@ -205,6 +220,10 @@ type merged struct {
 	// Items are those whose own branches were merged.
 	Items []string `json:"items,omitempty"`
 	Kept  []string `json:"kept,omitempty"` // branches that are left
+	// Lacks is the last merge of the run where its branch does not have it any more.
+	Lacks string `json:"lacks,omitempty"`
+	// Unverified: the verify of the run's merge queue was left out.
+	Unverified bool `json:"unverified,omitempty"`
 
 	done []int // the places of the items of which nothing is left to be merged, plus one
 	// earlier are those of Kept that are of earlier attempts at items that have succeeded
@@ -212,7 +231,7 @@ type merged struct {
 	earlier map[string]bool
 }
 
-func (o *worktreeMergeOptions) run(ctx context.Context) error {
+func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	st, err := o.openStore()
 	if err != nil {
 		return err
@@ -222,12 +241,39 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		return err
 	}
 	record := func(*merged, error) error { return nil }
+	already := func() (bool, error) { return false, nil }
+	var left journal.Left // with a command, the run says that work of it waits to be merged
 	var items []journal.Result
 	var done map[string]bool
-	if r, err := st.Read(id); err == nil {
+	var check *lateVerify // of the merge queue, which a run on many machines cannot have
+	if r, err := st.Read(id); err == nil && r.IsElsewhere() {
+		if items, done, err = unmergedItems(ctx, r); err == nil && o.dir == "" {
+			o.dir = r.Header().Dir
+		}
+		busy, berr := r.InUse()
+		sum, serr := r.Summary(ctx)
+		left = sum.Left
+		if err := errors.Join(err, berr, serr, r.Close()); err != nil {
+			return err
+		}
+		if busy {
+			return fmt.Errorf("run %s is running: its work is merged when it has ended", id)
+		}
+		if _, err := bring(ctx, st, id, o.dir); err != nil {
+			return err
+		}
+		record = func(out *merged, wrong error) error {
+			if note := out.note(left.Command != "", wrong); note != nil {
+				return noteOn(st, id, *note)
+			}
+			return nil
+		}
+	} else if err == nil {
 		o.dir = cmp.Or(o.dir, r.Header().Dir)
 		items, done, err = unmergedItems(ctx, r)
-		if err := errors.Join(err, r.Close()); err != nil {
+		sum, serr := r.Summary(ctx)
+		left = sum.Left
+		if err := errors.Join(err, serr, r.Close()); err != nil {
 			return err
 		}
 		// Having the run keeps it from continuing meanwhile.
@@ -235,10 +281,32 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		record = func(out *merged, wrong error) error { return errors.Join(out.record(j, wrong), j.Close()) }
+		defer func() { err = errors.Join(err, j.Close()) }()
+		record = func(out *merged, wrong error) error {
+			if note := out.note(left.Command != "", wrong); note != nil {
+				return errors.Join(j.Append(*note), j.Sync(ctx))
+			}
+			return nil
+		}
+		already = func() (bool, error) { return mergedAlready(ctx, j, left) }
+		if check, err = o.lateVerify(ctx, st, j); err != nil {
+			return err
+		}
 	}
-	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items, done)
-	if err = errors.Join(err, record(out, err)); err != nil && out == nil {
+	if o.noVerify && check == nil {
+		fmt.Fprintln(o.err, "bide: --no-verify has no effect: the run has no merge queue, whose verify it would leave out")
+	}
+	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items, done, check, record)
+	if errors.As(err, new(*worktree.NoBranchError)) {
+		err = usageError{err}
+		if is, aerr := already(); is || aerr != nil {
+			out, err = &merged{Run: id}, aerr
+		}
+	}
+	if with := worktree.ByHand(err); with != "" {
+		err = fmt.Errorf("%w; merge it by hand with: %s", err, with)
+	}
+	if err != nil && (out == nil || out.Commits == 0 && len(out.Kept) == 0) {
 		return err
 	}
 	if o.json {
@@ -246,9 +314,15 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 	}
 	switch {
 	case out.Commits > 0:
-		fmt.Fprintf(o.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), id, out.Into)
+		fmt.Fprintf(o.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), shortRun(id), out.Into)
 	case len(out.Kept) == 0:
-		fmt.Fprintf(o.out, "everything of run %s is merged already\n", id)
+		fmt.Fprintf(o.out, "everything of run %s is merged already\n", shortRun(id))
+	}
+	if out.Unverified {
+		fmt.Fprintf(o.err, "bide: the merge is not verified, as --no-verify asks for, and the run has %s\n", words(event.CompletedWithFailures))
+	}
+	if out.Lacks != "" {
+		fmt.Fprintf(o.err, "bide: branch bide/%s was moved since the run, and does not have all that the run merged into it; see what it lacks with: git log %s..%s\n", id, cmp.Or(out.Into, "HEAD"), out.Lacks)
 	}
 	for _, branch := range out.Kept {
 		if out.earlier[branch] {
@@ -260,22 +334,46 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 	return err
 }
 
-// record notes in the run what was merged, so that who looks at the run finds it, and no
-// longer what its last life left. wrong is why the rest could not be.
-func (m *merged) record(j *journal.Journal, wrong error) error {
-	if m == nil || m.Commits == 0 && len(m.done) == 0 {
+// mergedAlready reports whether the work of a run of which no branch is left is merged: the
+// run says so, or its repository, and then the run is told.
+func mergedAlready(ctx context.Context, j *journal.Journal, left journal.Left) (is bool, err error) {
+	if left.Command != "" {
+		return gitwork.NoteMerged(ctx, j, left)
+	}
+	for e, err := range j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.Note}}) {
+		if err != nil {
+			return false, err
+		}
+		switch e.Class {
+		case event.Merged, event.Landed:
+			is = true
+		case event.Unmerged:
+			is = false
+		}
+	}
+	return is, nil
+}
+
+// note says what was merged, so that who looks at the run finds it, and no longer what its
+// last life left; nil for nothing. wrong is why the rest could not be.
+func (m *merged) note(waited bool, wrong error) *event.Event {
+	byHand := worktree.ByHand(wrong)
+	if m == nil || m.Commits == 0 && len(m.done) == 0 && (!waited || wrong != nil && byHand == "") {
 		return nil
 	}
-	data, err := json.Marshal(event.MergedItems{Items: m.done})
-	if err != nil {
-		return err
+	what := "what was left is merged already"
+	if m.Commits > 0 {
+		what = "what was left is merged: " + diag.Count(m.Commits, "commit") + " into " + m.Into
 	}
-	note := event.Event{Type: event.Note, Class: event.Merged, Message: "what was left is merged: " + diag.Count(m.Commits, "commit") + " into " + m.Into, Data: data}
+	if m.Unverified {
+		what += ", without the verify of the merge queue (--no-verify)"
+	}
+	note := gitwork.MergedNote(what, event.MergedItems{Items: m.done, Commit: m.Commit, Unverified: m.Unverified})
 	if wrong != nil {
-		with := "bide worktree merge " + m.Run
-		note.Class, note.Label, note.Message = event.Unmerged, with, "not all work could be merged: "+wrong.Error()+"; when that is mended: "+with
+		with := cmp.Or(byHand, "bide worktree merge "+m.Run)
+		note.Class, note.Label, note.Data, note.Message = event.Unmerged, with, nil, "not all work could be merged: "+wrong.Error()+"; merge it with: "+with
 	}
-	return j.Append(note)
+	return &note
 }
 
 // unmergedItems gives how the items ended that succeeded and whose work is in a branch, and
@@ -287,7 +385,7 @@ func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Resul
 		case err != nil:
 			return nil, nil, err
 		case res.Status != event.Succeeded:
-		case branchOf(res) != "":
+		case gitwork.BranchOf(res) != "":
 			list = append(list, res)
 		default:
 			merged[worktree.ItemName(res.ID)] = true
@@ -296,60 +394,132 @@ func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Resul
 	return list, merged, nil
 }
 
-// branchOf is the branch in which an item's work was left; "" for none.
-func branchOf(res journal.Result) string {
-	var d mapper.Result
-	if json.Unmarshal(res.Data, &d) != nil {
-		return ""
-	}
-	return d.Branch
-}
-
 // mergeRun merges the branch of a run, and those of items. An item that cannot be merged
 // does not keep the others from it. done are the items whose work is in the run's branch.
-func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done map[string]bool) (*merged, error) {
+// What is merged is on record before its branches are removed, which say it until then.
+// check, if not nil, holds each merge against the merge queue of the run.
+func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done map[string]bool, check *lateVerify, record func(*merged, error) error) (*merged, error) {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
 		return nil, err // it names the directory
 	}
-	run, err := repo.FindRun(ctx, id)
+	run, err := check.find(ctx, repo, id)
+	if errors.As(err, new(*worktree.NoBranchError)) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, usageError{err}
 	}
+	verify := check.of(repo, run)
 	out := &merged{Run: id, Into: run.Target, earlier: map[string]bool{}}
-	if !run.Gone {
-		if run.Dir != "" { // the run ended without it, for its branch was not to be merged yet
-			if _, err := run.CommitLeft(ctx, "bide: what the steps of the run left"); err != nil {
-				return nil, err
-			}
-		}
-		res, err := run.FinalMerge(ctx, worktree.MergeOptions{})
-		if err != nil {
-			return nil, err
-		}
-		out.Commits, out.Commit = res.Commits, res.Commit
+	if err := out.mergeOwn(ctx, run, verify); err != nil {
+		return out, errors.Join(err, record(out, err))
 	}
-	var errs []error
-	for _, item := range items {
-		res, err := run.FinalMergeItem(ctx, branchOf(item), worktree.MergeOptions{Message: "bide: item " + worktree.Subject(cmp.Or(item.Label, item.ID))})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("item %s: %w", cmp.Or(item.Label, item.ID), err))
-			continue
-		}
-		out.done = append(out.done, item.Index)
-		if res.Commits > 0 {
-			out.Commits, out.Commit, out.Items = out.Commits+res.Commits, cmp.Or(res.Commit, out.Commit), append(out.Items, item.ID)
-		}
+	wrong := out.mergeItems(ctx, run, items, verify)
+	out.Unverified = check != nil && check.left && out.Commits > 0
+	if err := record(out, wrong); err != nil {
+		return out, errors.Join(wrong, err)
 	}
 	if _, err := run.Remove(ctx); err != nil {
-		return out, errors.Join(append(errs, err)...)
+		return out, errors.Join(wrong, err)
 	}
 	left, err := repo.List(ctx, id)
 	for _, i := range left {
 		out.Kept = append(out.Kept, i.Branch)
 		out.earlier[i.Branch] = i.Item != "" && done[i.Item]
 	}
-	return out, errors.Join(append(errs, err)...)
+	return out, errors.Join(wrong, err)
+}
+
+// mergeOwn merges the branch of the run itself.
+func (m *merged) mergeOwn(ctx context.Context, run *worktree.Run, verify worktree.Verify) error {
+	if run.Gone {
+		return nil
+	}
+	if run.Dir != "" { // the run ended without it, for its branch was not to be merged yet
+		if _, err := run.CommitLeft(ctx, "bide: what the steps of the run left"); err != nil {
+			return err
+		}
+	}
+	res, err := run.FinalMerge(ctx, worktree.MergeOptions{Verify: verify})
+	if err == nil {
+		m.Commits, m.Commit, m.Lacks = res.Commits, res.Commit, run.Lacks
+	}
+	return err
+}
+
+// mergeItems merges the branches of items that succeeded.
+func (m *merged) mergeItems(ctx context.Context, run *worktree.Run, items []journal.Result, verify worktree.Verify) error {
+	var errs []error
+	for _, item := range items {
+		res, err := run.FinalMergeItem(ctx, gitwork.BranchOf(item), worktree.MergeOptions{Message: "bide: item " + worktree.Subject(cmp.Or(item.Label, item.ID)), Verify: verify})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("item %s: %w", cmp.Or(item.Label, item.ID), err))
+			continue
+		}
+		m.done = append(m.done, item.Index)
+		if res.Commits > 0 {
+			m.Commits, m.Commit, m.Items = m.Commits+res.Commits, cmp.Or(res.Commit, m.Commit), append(m.Items, item.ID)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lateVerify holds the merges of worktree merge against the merge queue of the run.
+type lateVerify struct {
+	*engine.LateMerge
+	run  string
+	root string                        // of the worktrees of the run
+	skip bool                          // --no-verify
+	say  func(format string, a ...any) // to the user, who may wait for the verify
+	left bool                          // it was left out where it had to run
+}
+
+// lateVerify is nil for a run without a merge queue.
+func (o *worktreeMergeOptions) lateVerify(ctx context.Context, st *journal.Store, j *journal.Journal) (*lateVerify, error) {
+	late, err := engine.MergeLate(ctx, j, engine.Options{Store: st})
+	if err != nil || late == nil {
+		return nil, err
+	}
+	say := func(format string, a ...any) { fmt.Fprintf(o.err, "bide: "+format+"\n", a...) }
+	return &lateVerify{LateMerge: late, run: shortRun(j.Run()), root: gitwork.Root(st.RunDir(j.Run()), j.Run()), skip: o.noVerify, say: say}, nil
+}
+
+// find finds the run, which has a worktree where its merges are to be verified: they are in
+// worktrees beside it.
+func (v *lateVerify) find(ctx context.Context, repo *worktree.Repo, id string) (*worktree.Run, error) {
+	run, err := repo.FindRun(ctx, id)
+	if err != nil || v == nil || v.skip || run.Gone {
+		return run, err
+	}
+	if _, err := os.Stat(run.Dir); run.Dir != "" && !errors.Is(err, fs.ErrNotExist) {
+		return run, nil
+	}
+	if _, err := repo.OpenRun(ctx, worktree.RunOptions{ID: id, Root: v.root}); err != nil {
+		return nil, err
+	}
+	return repo.FindRun(ctx, id)
+}
+
+// of is what a merge of the run is asked before it is made; nil for nothing.
+func (v *lateVerify) of(repo *worktree.Repo, run *worktree.Run) worktree.Verify {
+	if v == nil {
+		return nil
+	}
+	return func(ctx context.Context, commit, tree string) error {
+		green, err := v.Verified(ctx, tree)
+		if err != nil || green {
+			return err
+		}
+		if v.left = v.skip; v.skip {
+			return nil
+		}
+		v.say("the verify of the merge queue runs on the merge with %s as it is now", cmp.Or(run.Target, "HEAD"))
+		if err := v.Verify(ctx, repo, run, commit, tree); err != nil {
+			return fmt.Errorf("%w; mend that and merge again; to merge it nevertheless: bide worktree merge %s --no-verify", err, v.run)
+		}
+		return nil
+	}
 }
 
 // worktreeCleanOptions are what worktree clean was asked to do.

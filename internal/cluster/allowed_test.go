@@ -28,7 +28,7 @@ func TestAllowedStores(t *testing.T) {
 	lease := Lease{Run: run, Store: s.store.String(), Life: o.Life, ID: 1, Log: LaneLog(1, 1), Spans: []Span{{Item: 1}}}
 	for name, do := range map[string]func() error{
 		"home":       func() error { _, err := w.Home(context.Background(), task); return err },
-		"lane":       func() error { _, err := w.Lane(context.Background(), lease, nil); return err },
+		"lane":       func() error { _, err := w.Lane(context.Background(), lease, nil, nil); return err },
 		"adopt":      func() error { _, err := w.Adopt(lease); return err },
 		"adopt home": func() error { _, err := w.AdoptHome(task); return err },
 		"store":      func() error { _, err := w.Open(s.store.String()); return err },
@@ -40,7 +40,7 @@ func TestAllowedStores(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.dir, "over")); !os.IsNotExist(err) {
 		t.Errorf("something has run: %v", err)
 	}
-	if got, err := w.Open("dir:" + other.o.path("") + "/"); err != nil || got != other {
+	if got, err := w.Open("dir:" + other.o.(dir).Path("") + "/"); err != nil || got != other {
 		t.Errorf("%v, %v", got, err)
 	}
 }

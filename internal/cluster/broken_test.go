@@ -41,7 +41,7 @@ finally:
 	if err := os.Unsetenv("BIDE_TEST_TOKEN"); err != nil { // as on another machine
 		t.Fatal(err)
 	}
-	out, err := s.worker().Lane(context.Background(), *l, nil)
+	out, err := s.worker().Lane(context.Background(), *l, nil, nil)
 	if !errors.Is(err, ErrBroken) || out.Done != 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -67,11 +67,11 @@ func TestNoRoom(t *testing.T) {
 	w, told := s.workers[0], map[string]bool{}
 	for range 2 {
 		l, _, _ := c.Lease(time.Now())
-		log := s.store.o.path(s.store.Run(run).log(l.Log))
+		log := s.store.o.(dir).Path(s.store.Run(run).log(l.Log))
 		if err := os.WriteFile(log, nil, 0o600); err != nil { // in its place
 			t.Fatal(err)
 		}
-		out, err := w.Lane(context.Background(), *l, nil)
+		out, err := w.Lane(context.Background(), *l, nil, nil)
 		if !errors.Is(err, ErrBroken) || !StoreFails(err) || out.Done != 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -80,7 +80,7 @@ func TestNoRoom(t *testing.T) {
 			if err := os.Remove(log); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := w.Lane(context.Background(), *l, nil); err != nil || out.Done != 1 {
+			if out, err := w.Lane(context.Background(), *l, nil, nil); err != nil || out.Done != 1 {
 				t.Errorf("with room: %+v, %v", out, err)
 			}
 		}()

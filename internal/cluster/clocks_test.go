@@ -17,9 +17,9 @@ func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	const delay = 2 * time.Second
 	for wrong, least := range map[time.Duration]time.Duration{-time.Hour: 0, 0: delay - time.Second, time.Hour: delay} {
-		store := Store{dir(t.TempDir())}
+		store := dirStore(t.TempDir())
 		r := store.Run("run")
-		if err := store.o.found(r.name(), []string{"lanes", "lives"}, "plan.json", []byte("{}")); err != nil {
+		if err := store.o.(dir).Found(r.name(), []string{"lanes", "lives"}, "plan.json", []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 		lease := Lease{Run: "run", Store: store.String(), Life: 1, ID: 1, Log: LaneLog(1, 1), Spans: []Span{{Item: 1}}}

@@ -58,6 +58,8 @@ func (c *Coordinator) Control(q Control, now time.Time) error {
 		said = fmt.Sprintf("has %d items at once from now on", q.Parallel)
 	case Requeue:
 		return c.requeue(q.Again, now)
+	case journal.Probe:
+		return errors.New("a run on Temporal is never held by one error, so there is nothing to probe")
 	default:
 		return fmt.Errorf("%q is not known", q.Do)
 	}

@@ -149,6 +149,9 @@ func TestControl(t *testing.T) {
 	if err := bare(t, 1, 1).Control(Control{Do: journal.Parallel}, now); err == nil {
 		t.Error("no items at once")
 	}
+	if err := bare(t, 1, 1).Control(Control{Do: journal.Probe}, now); err == nil || !strings.Contains(err.Error(), "never held") {
+		t.Errorf("a probe of a run that is never held: %v", err)
+	}
 }
 
 // TestPausedOverLives: the next life of a run that was paused is paused, with as many

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/engine"
@@ -54,7 +55,7 @@ type CoordinatorState struct {
 	Store   string         `json:"store"`
 	Config  Config         `json:"config"`
 	Machine policy.State   `json:"machine"`
-	Open    map[int]Lease  `json:"open,omitempty"`
+	Open    map[int]Lease  `json:"open,omitempty"` // without their items
 	Last    map[int]string `json:"last,omitempty"`
 	Item    time.Duration  `json:"item,omitempty"`
 	Began   time.Time      `json:"began,omitzero"` // the life of the run
@@ -82,12 +83,21 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 	if c.again == nil {
 		c.again = map[int]bool{}
 	}
+	for _, l := range c.Leases() {
+		l.Spans = spansOf(m.Leased(l.ID), c.last)
+		c.open[l.ID] = l
+	}
 	return c, nil
 }
 
-// State gives all of the coordinator.
+// State gives all of the coordinator. The items of open leases are in that of its machine.
 func (c *Coordinator) State() CoordinatorState {
-	return CoordinatorState{Run: c.run, Store: c.store, Config: c.cfg, Machine: c.m.State(), Open: maps.Clone(c.open),
+	open := map[int]Lease{}
+	for _, l := range c.Leases() {
+		l.Spans = nil
+		open[l.ID] = l
+	}
+	return CoordinatorState{Run: c.run, Store: c.store, Config: c.cfg, Machine: c.m.State(), Open: open,
 		Last: maps.Clone(c.last), Item: c.item, Began: c.began, Used: c.used, Broken: c.broken, Paused: c.paused, Again: maps.Clone(c.again), Order: c.Order}
 }
 
@@ -96,6 +106,20 @@ func (c *Coordinator) Lanes() int { return c.cfg.MaxParallel }
 
 // Open is how many leases are open.
 func (c *Coordinator) Open() int { return len(c.open) }
+
+// Leases are the open leases, the oldest first.
+func (c *Coordinator) Leases() (list []Lease) {
+	for _, id := range slices.Sorted(maps.Keys(c.open)) {
+		list = append(list, c.open[id])
+	}
+	return list
+}
+
+// Has gives an open lease.
+func (c *Coordinator) Has(id int) (Lease, bool) {
+	l, ok := c.open[id]
+	return l, ok
+}
 
 // Lease hands out a lease, or says why there is none: until is when to ask again,
 // the zero time when a lease has ended; over says that the map has ended.
@@ -169,6 +193,21 @@ func (c *Coordinator) most() int {
 	counts := c.m.Counts()
 	share := (counts.Pending + counts.Retrying + 2*c.Lanes() - 1) / (2 * c.Lanes())
 	return min(max(min(n, share), 1), maxLease)
+}
+
+// Keep has a lane keep the first items of its lease only: the one that it is at takes
+// longer than the lease, and others can run those behind it.
+func (c *Coordinator) Keep(id, first int, now time.Time) error {
+	l, ok := c.open[id]
+	if !ok {
+		return fmt.Errorf("%w: %d", policy.ErrNoLease, id)
+	}
+	if err := c.m.Keep(id, max(first, 1), now); err != nil {
+		return err
+	}
+	l.Spans = spansOf(c.m.Leased(id), c.last)
+	c.open[id] = l
+	return nil
 }
 
 // Settle takes how a lease ended.

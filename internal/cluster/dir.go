@@ -16,10 +16,10 @@ import (
 // creates an object whole and only if its name is free, on NFS as well.
 type dir string
 
-func (d dir) path(name string) string { return filepath.Join(string(d), filepath.FromSlash(name)) }
+func (d dir) Path(name string) string { return filepath.Join(string(d), filepath.FromSlash(name)) }
 
-func (d dir) found(place string, folders []string, name string, text []byte) (err error) {
-	path := d.path(place)
+func (d dir) Found(place string, folders []string, name string, text []byte) (err error) {
+	path := d.Path(place)
 	draft := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
 	defer func() {
 		if err != nil {
@@ -31,15 +31,14 @@ func (d dir) found(place string, folders []string, name string, text []byte) (er
 			return err
 		}
 	}
-	whole := func(w io.Writer) error { _, err := w.Write(text); return err }
-	if err := create(filepath.Join(draft, name), whole); err != nil {
+	if err := create(filepath.Join(draft, name), writes(text)); err != nil {
 		return err
 	}
 	return os.Rename(draft, path)
 }
 
-func (d dir) create(name string, write func(io.Writer) error) error {
-	return create(d.path(name), write)
+func (d dir) Create(name string, write func(io.Writer) error) error {
+	return create(d.Path(name), write)
 }
 
 // create makes a file that is there whole, synced, or not at all.
@@ -56,8 +55,8 @@ func create(path string, write func(io.Writer) error) (err error) {
 	return errors.Join(parent.Sync(), parent.Close())
 }
 
-func (d dir) read(name string, from int64) (io.ReadCloser, error) {
-	f, err := os.Open(d.path(name))
+func (d dir) Read(name string, from int64) (io.ReadCloser, error) {
+	f, err := os.Open(d.Path(name))
 	if err != nil || from == 0 {
 		return f, err
 	}
@@ -67,8 +66,8 @@ func (d dir) read(name string, from int64) (io.ReadCloser, error) {
 	return f, nil
 }
 
-func (d dir) list(folder string) (names []string, err error) {
-	files, err := os.ReadDir(d.path(folder))
+func (d dir) List(folder string) (names []string, err error) {
+	files, err := os.ReadDir(d.Path(folder))
 	for _, f := range files {
 		if !strings.HasPrefix(f.Name(), ".") {
 			names = append(names, f.Name())
@@ -77,12 +76,12 @@ func (d dir) list(folder string) (names []string, err error) {
 	return names, err
 }
 
-func (d dir) begin(name string) (growing, error) {
-	return os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+func (d dir) Begin(name string) (Log, error) {
+	return os.OpenFile(d.Path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-func (d dir) remove(place string) error {
-	path := d.path(place)
+func (d dir) Remove(place string) error {
+	path := d.Path(place)
 	gone := filepath.Join(filepath.Dir(path), ".gone-"+filepath.Base(path))
 	if err := os.Rename(path, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

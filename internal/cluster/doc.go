@@ -5,7 +5,8 @@
 // # Parts
 //
 //   - The [Store] keeps runs where all machines reach them. Each run has in it the
-//     plan, the work items, the logs that lanes and home tasks write, and the order.
+//     plan, the work items, the logs that lanes and home tasks write, and the order; and
+//     the chain, where items commit.
 //   - The [Coordinator] drives policy.Machine: it hands out leases and is told how
 //     they ended. It is pure, so that a workflow can be made of it: no clock, no
 //     goroutine, no randomness, no file.
@@ -46,11 +47,52 @@
 // An owner begins one life only. An attempt to begin that was frozen and wakes up
 // later finds the life of its owner, or a later one, and takes nothing over.
 //
+// The store decides by its own means that a name is created once: a directory by a hard
+// link, a bucket by a conditional write, a database by a key. There a log is parts, each
+// of which is created at the offset where the one before ends (parts.go).
+//
 // Lanes do not read the order. When a life has begun, a marker with its number is
 // created; a lane looks for the marker of the next life before its first item and each
 // [lookEvery], and ends.
+//
+// # The chain: agents that commit
+//
+// A run whose items commit needs a branch that all machines agree about. The branch is in
+// the store, as a chain of objects that are numbered from 1. Each object says what is added
+// to the work of the run, and has a git pack with the commits that the objects before it do
+// not have. As in the order, an object is created only if its number is free, and never
+// changes. The kinds of objects:
+//
+//   - origin, the first one: the repository as it was where the run was started;
+//   - standing: the run's own worktree, with what is uncommitted there. A home task adds one
+//     after each of its steps, before the end of the step is recorded, and before the map;
+//   - merged: the run's branch has the work of an item;
+//   - kept: a branch with work of an item that is not merged;
+//   - life, closed: a life of the run has begun, or a log is over. Whoever is of an earlier
+//     life, or writes that log, adds nothing more.
+//
+// Each session and each home task works in a clone of its own that is made of the chain, with
+// the same code as one machine (packages worktree and gitwork). It is thrown away afterwards.
+// A lane merges the work of its item itself: it takes over what other machines have added,
+// makes the merge upon that, and adds an object. If the number is taken, another machine was
+// first: the lane takes that over and makes the merge anew. So merges are made one after
+// another in the order in which items end, a conflict is met by the attempt that causes it,
+// and that attempt is tried again upon what is merged, as on one machine.
+//
+// An object is in the store before anything is recorded that refers to it. What a crash
+// leaves is decided by the chain:
+//
+//   - An item is merged, and its end is not recorded: the lane that has the item next, or the
+//     next life, finds the object, and records the end without running the item.
+//   - An item is not merged: it runs again.
+//   - A lane is given up: whoever adopts its lease closes its log in the chain first. A merge
+//     is before that object, and counts, or it is never made. So a frozen lane that wakes up
+//     merges nothing, and no item is merged twice.
+//
+// No machine that works has the user's branch. When the run has ended, [Shared.Bring] has the run's
+// branch in the user's repository, where it is merged like that of any run.
 package cluster
 
 // Protocol is the number of what is said between coordinators and workers, and
 // of the store. Workers take work of their own number only.
-const Protocol = 3
+const Protocol = 4

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"slices"
 	"time"
+
+	"github.com/bide-dev/bide/internal/event"
 )
 
 // SupersededError says that a life of a run is over, as a later one has begun.
@@ -58,7 +60,7 @@ func (e *DamagedError) Unwrap() error { return e.Why }
 // any time later: the entry is there once, or a later life has begun.
 func (r Shared) Record(e Entry) error {
 	if e.Seq > 1 {
-		f, err := r.o.read(r.name("order", entryName(e.Seq-1)), 0)
+		f, err := r.o.Read(r.name("order", entryName(e.Seq-1)), 0)
 		if err == nil {
 			err = f.Close()
 		} else if errors.Is(err, fs.ErrNotExist) && r.has("plan.json") { // else all of the run is away
@@ -146,7 +148,18 @@ func (r Shared) Begin(owner string, now time.Time) (Order, error) {
 			return o, err
 		}
 	}
-	return o, nil
+	return o, r.endGit(gitEntry{Life: o.Life, Kind: gitLife})
+}
+
+// Tell adds facts to a run that has ended, in a life of their own.
+func (r Shared) Tell(owner string, now time.Time, facts ...event.Event) error {
+	o, err := r.Begin(owner, now)
+	if err != nil {
+		return err
+	}
+	o.Tell(now, facts...)
+	e, _ := o.Next()
+	return r.Record(e)
 }
 
 // left accepts what logs of a life hold that were not accepted.
@@ -169,8 +182,8 @@ func (r Shared) left(life int, accepted map[string]bool, now time.Time) (list []
 	return slices.Clip(list), nil
 }
 
-// over reports whether a life of the run is over, as a later one has begun.
-func (r Shared) over(life int) error {
+// Over reports whether a life of the run is over, as a later one has begun.
+func (r Shared) Over(life int) error {
 	if r.has("lives", fmt.Sprint(life+1)) {
 		return &SupersededError{r.run, life, life + 1}
 	}

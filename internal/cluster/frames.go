@@ -28,7 +28,7 @@ const (
 	// maxFrame bounds a frame: the largest that can be an event with its data.
 	maxFrame = 64 << 20
 	// syncEvery is how long a record may be in the memory of the machine that
-	// wrote it.
+	// wrote it, where logs are files.
 	syncEvery = 50 * time.Millisecond
 	// flushAt is how much is gathered before it is written, where no item ends.
 	flushAt = 64 << 10
@@ -71,7 +71,7 @@ type writer struct {
 	name string
 
 	mu     sync.Mutex
-	f      growing
+	f      Log
 	buf    []byte
 	size   int64
 	digest hash.Hash
@@ -79,18 +79,19 @@ type writer struct {
 	used   engine.Usage // by the agents of what was recorded
 	err    error
 
-	stop chan struct{}
-	done chan struct{}
+	every time.Duration // is it synced
+	stop  chan struct{}
+	done  chan struct{}
 }
 
 // newWriter makes a log, which must not be there. It begins with a record of nothing,
 // which is on the disk: on one that is full, nothing is begun.
 func newWriter(r Shared, name string) (*writer, error) {
-	f, err := r.o.begin(r.log(name))
+	f, err := BeginLog(r.o, r.log(name))
 	if err != nil {
 		return nil, storeError{err}
 	}
-	w := &writer{name: name, f: f, digest: sha256.New(), stop: make(chan struct{}), done: make(chan struct{}), buf: appendFrame(nil, []byte("[]"))}
+	w := &writer{name: name, f: f, every: r.every(syncEvery, partEvery), digest: sha256.New(), stop: make(chan struct{}), done: make(chan struct{}), buf: appendFrame(nil, []byte("[]"))}
 	if err := w.sync(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -130,6 +131,13 @@ func (w *writer) record(facts []event.Event) error {
 		w.flush()
 	}
 	return w.err
+}
+
+// fail has nothing more recorded.
+func (w *writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = errors.Join(w.err, err)
 }
 
 // ends reports whether an event is the end of an attempt at an item, or of a step
@@ -173,7 +181,7 @@ func (w *writer) sync() error {
 
 func (w *writer) syncs() {
 	defer close(w.done)
-	tick := time.NewTicker(syncEvery)
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for {
 		select {
@@ -182,9 +190,7 @@ func (w *writer) syncs() {
 		case <-tick.C:
 		}
 		if err := w.sync(); err != nil {
-			w.mu.Lock()
-			w.err = errors.Join(w.err, err)
-			w.mu.Unlock()
+			w.fail(err)
 			return
 		}
 	}
@@ -202,7 +208,7 @@ func (w *writer) close() (Prefix, error) {
 // negative is as far as they go. It gives the offset behind the last. There is
 // nothing in a log that is not there.
 func (r Shared) readLog(name string, from, length int64, each func(text []byte, end int64) error) (end int64, err error) {
-	f, err := r.o.read(r.log(name), from)
+	f, err := r.tail(name, from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return from, nil
 	}
@@ -239,7 +245,7 @@ func (r Shared) readLog(name string, from, length int64, each func(text []byte, 
 		if rerr != nil {
 			return end, rerr
 		}
-		if len(rest) >= frameHead && binary.LittleEndian.Uint32(rest) > maxFrame {
+		if len(buf) >= frameHead && binary.LittleEndian.Uint32(buf) > maxFrame {
 			return end, nil // no frame begins here
 		}
 	}
@@ -258,7 +264,7 @@ func (r Shared) prefixOf(name string) (Prefix, error) {
 func (r Shared) digestOf(name string, length int64) (string, error) {
 	h := sha256.New()
 	if length > 0 {
-		f, err := r.o.read(r.log(name), 0)
+		f, err := r.tail(name, 0)
 		if err != nil {
 			return "", err
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -41,6 +42,8 @@ type HomeDone struct {
 	// where another worker is to continue, as this one leaves.
 	Status string `json:"status"`
 	Moved  bool   `json:"moved,omitempty"`
+	// Queue is where the worker gets what follows the map, of which it keeps a copy.
+	Queue string `json:"queue,omitempty"`
 	// Config and State are of the map, and Used what agents have used before it; nil
 	// and zero where there is none.
 	Config *Config      `json:"config,omitempty"`
@@ -56,17 +59,36 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 		return HomeDone{}, err
 	}
 	shared := store.Run(t.Run)
-	if err := shared.over(t.Life); err != nil {
+	if err := shared.Over(t.Life); err != nil {
 		return HomeDone{}, err
 	}
-	home, err := w.copyOf(ctx, store, t.Run, nil)
-	if err != nil {
-		return HomeDone{}, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(home.Dir)) }()
 	log, err := newWriter(shared, t.Log)
 	if err != nil {
 		return HomeDone{}, err
+	}
+	defer func() {
+		if log != nil {
+			_, cerr := log.close()
+			err = errors.Join(err, cerr)
+		}
+	}()
+	home, kept := w.take(ctx, store, t)
+	if !kept {
+		home, err = w.copyOf(ctx, store, t.Run, nil, func(items int) error {
+			return log.record([]event.Event{{Type: event.Note, Time: time.Now(), Message: fmt.Sprintf("a worker reads what lanes have recorded: %s so far", diag.Count(items, "item"))}})
+		})
+		if err != nil {
+			return HomeDone{}, err
+		}
+	}
+	defer func() { err = errors.Join(err, discard(home.Dir)) }()
+	part := &engine.Part{Begin: t.Begin, Spent: t.Spent}
+	git, err := w.share(ctx, shared, home, part)
+	if err != nil {
+		return HomeDone{}, err
+	}
+	if git != nil {
+		git.mine, git.log, git.all = t.Life, func(int) *writer { return log }, func() []*writer { return []*writer{log} }
 	}
 	h := homeRun{w: w, t: t, home: home, shared: shared, log: log}
 	softly, soft := context.WithCancel(context.Background())
@@ -84,7 +106,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 		}
 		w.watch(shared, Lease{Life: t.Life}, &session{soft: soft, hard: hard}, over)
 	}()
-	part := &engine.Part{Kept: h.kept, Sync: log.sync, Begin: t.Begin, Spent: t.Spent}
+	part.Kept, part.Sync = h.kept, log.sync
 	if t.After && t.Halt != Interrupted {
 		part.Halt = t.Halt
 	}
@@ -96,6 +118,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	<-watched
 	var cerr error
 	h.out.Prefix, cerr = log.close()
+	log = nil
 	if err = errors.Join(err, cerr); err != nil {
 		return HomeDone{}, err
 	}
@@ -105,6 +128,10 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	h.out.Status = sum.Status
 	if h.out.Moved {
 		h.out.Status = event.Running
+	}
+	if h.out.Config != nil && w.Queue != "" {
+		h.out.Queue = w.Queue
+		w.keep(store, t)
 	}
 	return h.out, nil
 }
@@ -132,6 +159,10 @@ func (h *homeRun) kept(facts []event.Event) error {
 			h.out.Moved = true
 			return nil
 		}
+	}
+	facts, err := h.shared.carry(facts, filepath.Join(h.home.RunDir(h.t.Run), "logs"))
+	if err != nil {
+		return err
 	}
 	return h.log.record(facts)
 }
@@ -178,11 +209,29 @@ func (h *homeRun) atMap(_ context.Context, m *engine.PartMap) error {
 	return nil
 }
 
-// AdoptHome is the part of a home task's log that counts, where its worker is gone.
-func (w *Worker) AdoptHome(t HomeTask) (Prefix, error) {
+// HomeLeft is what a home task has left whose worker is gone: the part of its log that
+// counts, and whether that tells that a life of the run began.
+type HomeLeft struct {
+	Prefix
+	Begun bool `json:"begun,omitempty"`
+}
+
+// AdoptHome is what a home task has left.
+func (w *Worker) AdoptHome(t HomeTask) (left HomeLeft, err error) {
 	store, err := w.Open(t.Store)
 	if err != nil {
-		return Prefix{}, err
+		return left, err
 	}
-	return store.Run(t.Run).prefixOf(t.Log)
+	shared := store.Run(t.Run)
+	if left.Prefix, err = shared.prefixOf(t.Log); err != nil {
+		return left, err
+	}
+	_, err = shared.readLog(t.Log, 0, left.Length, func(text []byte, _ int64) error {
+		facts, err := eventsOf(text)
+		for _, e := range facts {
+			left.Begun = left.Begun || e.Type == event.RunStarted || e.Type == event.RunResumed
+		}
+		return err
+	})
+	return left, err
 }

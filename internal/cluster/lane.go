@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -22,13 +24,14 @@ var ErrBroken = errors.New("the lane cannot work")
 
 // Lane works off a lease. When drain is closed, it ends with the item that runs;
 // where the run stops or the worker leaves, that has a grace. When ctx ends, it is
-// ended at once.
-func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Settled, err error) {
+// ended at once. Where an item takes longer than the lease, keep is told how many items
+// the lane keeps at the most. It must not wait; it may be nil.
+func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}, keep func(first int)) (_ Settled, err error) {
 	store, err := w.Open(l.Store)
 	if err != nil {
 		return Settled{}, broken(err)
 	}
-	if err := store.Run(l.Run).over(l.Life); err != nil {
+	if err := store.Run(l.Run).Over(l.Life); err != nil {
 		return Settled{}, err
 	}
 	s := w.session(l, store)
@@ -53,7 +56,12 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Se
 		w.watch(shared, l, s, over)
 	}()
 	run := laneRun{w: w, s: s, l: l, log: log, shared: shared, drain: drain}
+	told := make(chan struct{})
+	slow := time.AfterFunc(l.Slice, func() { run.slow(keep); close(told) })
 	workErr := run.all(ctx)
+	if !slow.Stop() {
+		<-told
+	}
 	close(over)
 	<-watched
 	run.out.Prefix, err = log.close()
@@ -75,20 +83,23 @@ type brokenError struct{ error }
 func (e brokenError) Unwrap() []error { return []error{ErrBroken, e.error} }
 
 // lookEvery is how often a lane looks whether the whole run stops: sooner than the
-// server would tell it.
-const lookEvery = 250 * time.Millisecond
+// server would tell it. Where each look is a call of a server, it is lookSeldom.
+const (
+	lookEvery  = 250 * time.Millisecond
+	lookSeldom = time.Second
+)
 
 // watch ends a session's items where the run stops, with grace or without, and where a
 // later life of it has begun: what they do then does not count.
 func (w *Worker) watch(shared Shared, l Lease, s *session, over <-chan struct{}) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(shared.every(lookEvery, lookSeldom))
 	defer tick.Stop()
 	for {
 		stop := w.stopped(shared, l.Life)
 		if w.leaving.Load() || stop.Life == l.Life {
 			s.soft()
 		}
-		if stop.Now || shared.over(l.Life) != nil {
+		if stop.Now || shared.Over(l.Life) != nil {
 			s.soft()
 			s.hard()
 		}
@@ -110,6 +121,10 @@ type laneRun struct {
 	drain  <-chan struct{}
 	out    Settled
 
+	mu   sync.Mutex
+	at   int // the place of the item that runs
+	kept int // of how many items the lane has said that it keeps no more; 0: it has not
+
 	failures, row int
 	told          map[string]map[int]*failure.Failure
 }
@@ -124,7 +139,7 @@ func (r *laneRun) all(ctx context.Context) error {
 	due := map[int]time.Time{} // when those of out.Odd that wait continue
 	items, last := r.l.items()
 	for i, it := range items {
-		if i > 0 && time.Since(start) >= r.l.Slice || r.spent() || r.ending(work) {
+		if i > 0 && time.Since(start) >= r.l.Slice || r.spent() || r.ending(work) || !r.begins(i) {
 			break
 		}
 		r.s.route(it.Item, r.log)
@@ -159,6 +174,32 @@ func (r *laneRun) all(ctx context.Context) error {
 		r.out.Odd[n].Judged.Delay = max(time.Until(at), 0)
 	}
 	return nil
+}
+
+// begins reports whether the lane may begin the item at a place.
+func (r *laneRun) begins(i int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept > 0 {
+		return false
+	}
+	r.at = i
+	return true
+}
+
+// slow gives back what is behind the item that runs when the time of the lease is over.
+func (r *laneRun) slow(keep func(first int)) {
+	items, _ := r.l.items()
+	r.mu.Lock()
+	first := r.at + 1
+	if keep != nil && first < len(items) {
+		r.kept = first
+	}
+	kept := r.kept
+	r.mu.Unlock()
+	if kept > 0 {
+		keep(kept)
+	}
 }
 
 // ending reports whether no further item is to be begun.
@@ -204,8 +245,8 @@ func (r *laneRun) before(log string, index int) *failure.Failure {
 		_, err := r.shared.readLog(log, 0, -1, func(text []byte, _ int64) error {
 			facts, err := eventsOf(text)
 			for _, e := range facts {
-				if e.Type == event.ItemRetry {
-					known[e.Index] = &failure.Failure{Class: e.Class, Message: e.Message, Exit: e.ExitCode}
+				if e.Type == event.ItemRetry && err == nil {
+					known[e.Index], err = mapper.FailureOf(&e)
 				}
 			}
 			return err
@@ -224,6 +265,9 @@ func (w *Worker) Adopt(l Lease) (out Settled, err error) {
 		return out, err
 	}
 	shared := store.Run(l.Run)
+	if err := shared.endGit(gitEntry{Life: l.Life, Kind: gitClosed, Log: l.Log}); err != nil {
+		return out, err
+	}
 	if out.Prefix, err = shared.prefixOf(l.Log); err != nil {
 		return out, err
 	}
@@ -266,8 +310,6 @@ func adopted(e event.Event) policy.Outcome {
 		return policy.Outcome{Judged: j}
 	case e.Status == event.Succeeded:
 		return policy.Outcome{OK: true}
-	case e.Status == event.Skipped && e.Class == "":
-		return policy.Outcome{Skipped: true}
 	}
-	return policy.Outcome{Judged: &policy.Judged{Class: e.Class}}
+	return policy.Outcome{Judged: &policy.Judged{Class: e.Class, LeftOut: e.Status == event.Skipped}}
 }

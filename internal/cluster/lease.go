@@ -18,7 +18,7 @@ type Lease struct {
 	Life  int    `json:"life"`  // of the run, from 1
 	ID    int    `json:"id"`
 	Log   string `json:"log"`
-	Spans []Span `json:"spans"`
+	Spans []Span `json:"spans,omitempty"`
 	// Slice is how long it lasts; the item that runs then comes to its end.
 	Slice time.Duration `json:"slice"`
 	// Failures and Row are its credits, as in policy.Lease, and Budget is what its
@@ -94,7 +94,6 @@ type Odd struct {
 // The kinds of odd ends.
 const (
 	oddFailed   = "failed"
-	oddSkipped  = "skipped"
 	oddLimited  = "limited"  // a rate limit turned its agent away
 	oddShortage = "shortage" // the machine had no room for it
 )
@@ -105,8 +104,6 @@ func oddOf(at int, o policy.Outcome) (Odd, bool) {
 	switch {
 	case o.OK:
 		return odd, false
-	case o.Skipped:
-		odd.Kind = oddSkipped
 	case o.Shortage:
 		odd.Kind = oddShortage
 	case o.RateLimited:
@@ -119,8 +116,6 @@ func oddOf(at int, o policy.Outcome) (Odd, bool) {
 
 func (o *Odd) outcome() policy.Outcome {
 	switch o.Kind {
-	case oddSkipped:
-		return policy.Outcome{Skipped: true}
 	case oddShortage:
 		return policy.Outcome{Cancelled: true, Shortage: true}
 	case oddLimited:

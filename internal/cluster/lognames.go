@@ -42,7 +42,7 @@ func logNameOf(text string) (l logName, ok bool) {
 // logs are the logs of a run in the order in which they were begun: by their numbers,
 // as lane-1-10 is later than lane-1-9. While a home task is open, no lane is.
 func (r Shared) logs() ([]logName, error) {
-	files, err := r.o.list(r.name("lanes"))
+	files, err := r.o.List(r.name("lanes"))
 	if err != nil {
 		return nil, err
 	}

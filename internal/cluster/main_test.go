@@ -11,5 +11,10 @@ func TestMain(m *testing.M) {
 	if proc.CompanionMain() {
 		return
 	}
+	for name, value := range map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "EMAIL": ""} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }

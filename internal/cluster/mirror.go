@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
@@ -60,7 +61,7 @@ func (r Shared) still(path string) bool {
 
 // beyond reports whether a log has something behind an offset.
 func (r Shared) beyond(log string, at int64) bool {
-	f, err := r.o.read(r.log(log), at)
+	f, err := r.tail(log, at)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
@@ -81,7 +82,9 @@ func Make(home *journal.Store, s Store, p Plan) (*journal.Journal, error) {
 	}
 	text, err := json.Marshal(Elsewhere{Store: s.String(), On: "temporal"})
 	if err == nil {
-		err = os.Symlink(s.Run(p.Header.Run).Files(), filepath.Join(j.Dir(), "logs"))
+		if path := s.Run(p.Header.Run).Path(); path != "" {
+			err = os.Symlink(filepath.Join(path, "logs"), filepath.Join(j.Dir(), "logs"))
+		}
 	}
 	if err == nil {
 		err = errors.Join(writeFile(filepath.Join(j.Dir(), journal.GoesOn), nil), writeFile(filepath.Join(j.Dir(), journal.Elsewhere), text))
@@ -118,8 +121,19 @@ func (s Store) Adopt(home *journal.Store) error {
 
 // Refresh brings the copy of a run in home up to what its store has. Where another
 // process is about it, there is nothing to do. It is journal.Store.Refresh.
-func Refresh(home *journal.Store) func(dir string) error {
-	return func(dir string) error { return refresh(context.Background(), home, filepath.Base(dir)) }
+func Refresh(home *journal.Store) func(dir string) error { return RefreshTelling(home, nil) }
+
+// RefreshTelling is Refresh that tells how many items it has read of a run, where that takes
+// long: the first time on a machine.
+func RefreshTelling(home *journal.Store, tell func(run string, items int)) func(dir string) error {
+	return func(dir string) error {
+		run := filepath.Base(dir)
+		var told func(int) error
+		if tell != nil {
+			told = func(items int) error { tell(run, items); return nil }
+		}
+		return refreshTelling(context.Background(), home, run, told)
+	}
 }
 
 // RefreshAll brings the copies of all runs in progress up to date.
@@ -133,6 +147,10 @@ func RefreshAll(home *journal.Store) error {
 }
 
 func refresh(ctx context.Context, home *journal.Store, run string) error {
+	return refreshTelling(ctx, home, run, nil)
+}
+
+func refreshTelling(ctx context.Context, home *journal.Store, run string, tell func(items int) error) error {
 	place, err := Place(home.RunDir(run))
 	if err != nil {
 		return err
@@ -152,7 +170,7 @@ func refresh(ctx context.Context, home *journal.Store, run string) error {
 	if err != nil {
 		return err
 	}
-	f := fold{shared: s.Run(run), j: j, path: path}
+	f := fold{shared: s.Run(run), j: j, path: path, tell: tell}
 	err = errors.Join(f.all(ctx), j.Close())
 	if !errors.Is(err, errAhead) {
 		return err
@@ -167,7 +185,7 @@ func refresh(ctx context.Context, home *journal.Store, run string) error {
 	if j, err = Make(home, s, p); err != nil {
 		return err
 	}
-	f = fold{shared: s.Run(run), j: j, path: path}
+	f = fold{shared: s.Run(run), j: j, path: path, tell: tell}
 	return errors.Join(f.all(ctx), j.Close())
 }
 
@@ -178,6 +196,11 @@ type fold struct {
 	path   string // of the position; "": it is not kept
 	// only, if not nil, says which events are taken over.
 	only func(e *event.Event) bool
+
+	// tell is told how many ends of items it has so far, each tellEvery; nil is nobody.
+	tell  func(items int) error
+	ended int
+	heard time.Time
 
 	at     position
 	skip   int64               // events that the journal has behind the position
@@ -211,7 +234,7 @@ func (f *fold) all(ctx context.Context) error {
 			return fmt.Errorf("entry %d of the order: %w", e.Seq, err)
 		}
 		f.at.Entry = e.Seq
-		return nil
+		return f.progress()
 	})
 	if err == nil && f.at.Open != "" {
 		f.at.At, err = f.log(ctx, f.at.Open, f.at.At, -1)
@@ -233,6 +256,22 @@ func (f *fold) all(ctx context.Context) error {
 		return err
 	}
 	return writeFile(f.path, text)
+}
+
+// tellEvery is how often somebody is told how far a fold has come that takes long.
+var tellEvery = 5 * time.Second
+
+// progress tells how far the fold has come.
+func (f *fold) progress() error {
+	switch {
+	case f.tell == nil:
+	case f.heard.IsZero():
+		f.heard = time.Now()
+	case time.Since(f.heard) >= tellEvery:
+		f.heard = time.Now()
+		return f.tell(f.ended)
+	}
+	return nil
 }
 
 // goesOn says beside the journal whether the run does.
@@ -320,10 +359,16 @@ func (f *fold) take(ctx context.Context, log string, facts []event.Event) error 
 		case event.RunFinished:
 			f.at.Over = true
 		}
+		if e.Type == event.ItemFinished && e.Index > 0 {
+			f.ended++
+		}
 		f.fails(&e)
 		if f.skip > 0 {
 			f.skip--
 			continue
+		}
+		if err := f.shared.uncarry(&e, filepath.Join(f.j.Dir(), "logs")); err != nil {
+			return err
 		}
 		switch {
 		case e.Type == event.Note && e.Index > 0 && e.Message == "":

@@ -6,27 +6,43 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
+// RefusedLimits says of the named limits of a file or a pipeline that many machines do not
+// keep to them.
+func RefusedLimits(refs []workflow.LimitRef) (list diag.List) {
+	if len(refs) > 0 {
+		list.Errorf(refs[0].Pos, "not-on-temporal", "limits: the named limits are those of one machine, and a run on Temporal has many").
+			Suggest("leave it out, or run the file on one machine; max_parallel bounds the items of the run")
+	}
+	return list
+}
+
 // Refused says what of a workflow file cannot be kept to by many machines, or not
 // yet, as errors of the file; and as warnings what each of them keeps to by itself.
-// isolation is that of the command line.
-func Refused(f *workflow.File, isolation string) (list diag.List) {
+// isolation is that of the command line, and dir the directory in which the run would be
+// started here; "": the present one.
+func Refused(f *workflow.File, isolation, dir string) (list diag.List) {
 	refuse := func(pos diag.Pos, message, suggestion string) {
 		pos.File = cmp.Or(pos.File, f.Path)
 		list = append(list, diag.Problem{Pos: pos, Code: "not-on-temporal", Message: message, Suggestion: suggestion})
 	}
-	isolation = cmp.Or(isolation, f.Isolation)
-	switch {
-	case isolation == "worktree":
-		refuse(f.Pos, "worktrees of agents are not there yet for a run on Temporal", "write isolation: none, or --isolation none: all workers then work in the one directory that they share")
-	case isolation != "none" && workflow.NeedsIsolation(f):
-		refuse(f.Pos, "the file has agents or commits, which work in worktrees of their own on one machine; those are not there yet for a run on Temporal", "write isolation: none, or --isolation none: all workers then work in the one directory that they share")
+	if workflow.Isolates(f, cmp.Or(isolation, f.Isolation, "auto")) {
+		if w := f.Worktree; w != nil {
+			refuse(w.Pos, "worktree: worktrees are not prepared yet in a run on Temporal, where each worker has a clone of its own", "let the first step of the template prepare its worktree")
+		}
+		if a := f.Agents["merge"]; a != nil {
+			refuse(a.Pos, "agents.merge: conflicts are not resolved yet in a run on Temporal: the attempt at the item fails", "leave it out; retry_config has the item tried again upon what is merged by then")
+		}
+		if !f.CommitsLeft() {
+			refuse(f.Pos, "auto_commit: false: what steps outside of the map leave uncommitted has no worktree in which it could stay when a run on Temporal ends", "write it at the steps of the map only, or run the file on one machine")
+		}
 	}
 	if f.Merge != nil {
-		refuse(f.Merge.Pos, "merge: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out")
+		refuse(f.Merge.Pos, "merge: no worker of a run on Temporal has the branch that is merged into", "leave it out: bide run -y, or bide worktree merge, merges the run where it was started")
 	}
 	if f.Map != nil && f.Map.Unchanged != nil {
 		refuse(f.Map.Unchanged.Pos, "map.skip_unchanged: a run on Temporal does not know what earlier runs have ended", "leave it out: every item runs")
@@ -40,14 +56,11 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Budget != nil {
 		refuse(f.Map.Budget.Pos, "map.item_budget: what an item has used is known on each machine alone, and a run on Temporal has many", "leave it out, or run the file on one machine; max_cost and max_tokens bound the run")
 	}
-	if f.Map != nil && f.Map.Evidence != nil {
-		refuse(f.Map.Evidence.Pos, "map.evidence: items are checked in worktrees of their own; those are not there yet for a run on Temporal", "leave it out, or run the file on one machine")
-	}
 	if f.Queue != nil {
-		refuse(f.Queue.Pos, "merge_queue: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out, or run the file on one machine")
+		refuse(f.Queue.Pos, "merge_queue: items of a run on Temporal are merged one after another when they end, and not verified as merged", "leave it out, or run the file on one machine")
 	}
-	if refs := workflow.Limits(f); len(refs) > 0 {
-		refuse(refs[0].Pos, "limits: the named limits are those of one machine, and a run on Temporal has many", "leave it out, or run the file on one machine; max_parallel bounds the items of the run")
+	for _, p := range RefusedLimits(dataflow.LoadSteps(f, dir).Limits(f)) {
+		refuse(p.Pos, p.Message, p.Suggestion)
 	}
 	agents := workflow.AllAgents(f)
 	for _, name := range slices.Sorted(maps.Keys(agents)) {

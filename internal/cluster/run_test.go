@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,14 +30,17 @@ type setting struct {
 	random  *rand.Rand
 	kill    int // one of so many lanes is killed; 0: none
 	killed  int
-	owners  int
-	lose    bool // what is decided is not recorded
+	// killWithin is how long a lane that is killed works at most; 0: 30 ms.
+	killWithin time.Duration
+	owners     int
+	lose       bool // what is decided is not recorded
+	allowRed   bool // --allow-red-base
 }
 
 func newSetting(t *testing.T) *setting {
 	t.Helper()
 	root := t.TempDir()
-	s := &setting{t: t, store: Store{dir(filepath.Join(root, "store"))}, dir: filepath.Join(root, "work")}
+	s := &setting{t: t, store: dirStore(filepath.Join(root, "store")), dir: filepath.Join(root, "work")}
 	var err error
 	if s.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
 		t.Fatal(err)
@@ -188,7 +192,7 @@ func (s *setting) lanes(run string, c *Coordinator) *Coordinator {
 			}
 			s.passOn(&c)
 			w, kill := s.worker(), s.kill > 0 && s.random.IntN(s.kill) == 0
-			after := time.Duration(s.random.IntN(30)) * time.Millisecond
+			after := time.Duration(s.random.Int64N(int64(cmp.Or(s.killWithin, 30*time.Millisecond))))
 			if kill {
 				s.killed++
 			}
@@ -199,7 +203,7 @@ func (s *setting) lanes(run string, c *Coordinator) *Coordinator {
 					ctx, cancel = context.WithTimeout(ctx, after)
 					defer cancel()
 				}
-				out, err := w.Lane(ctx, *l, nil)
+				out, err := w.Lane(ctx, *l, nil, nil)
 				if ctx.Err() != nil { // what it said never arrived
 					out, err = w.Adopt(*l)
 					ends <- told{l, out, true, err}

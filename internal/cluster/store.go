@@ -10,9 +10,8 @@ import (
 	"io/fs"
 	"iter"
 	"path"
-	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -20,60 +19,75 @@ import (
 
 // Store keeps runs where all machines reach them. Two that were opened with the same
 // text are equal.
-type Store struct{ o objects }
-
-// OpenStore takes the text of --store: dir:PATH, or a path.
-func OpenStore(text string) (Store, error) {
-	kind, path, ok := strings.Cut(text, ":")
-	switch {
-	case ok && kind == "s3":
-		return Store{}, errors.New("a store s3: is not there yet: use dir:PATH, a directory that all workers see")
-	case !ok:
-		path = text
-	case kind != "dir":
-		return Store{}, fmt.Errorf("the store %q: write dir:PATH, a directory that all workers see", text)
-	}
-	if !filepath.IsAbs(path) {
-		return Store{}, fmt.Errorf("the store %q: its path must be absolute, as it has to be the same one on all machines", text)
-	}
-	return Store{dir(filepath.Clean(path))}, nil
+type Store struct {
+	text string
+	o    Objects
 }
 
-// String is the text that OpenStore takes.
-func (s Store) String() string { return "dir:" + s.o.path("") }
+// StoreOf is a store of objects, under the text that OpenStore would take.
+func StoreOf(text string, o Objects) Store { return Store{text, o} }
+
+// String is the text that OpenStore takes. It has no secrets in it.
+func (s Store) String() string { return s.text }
+
+// Objects are what the store keeps its runs in.
+func (s Store) Objects() Objects { return s.o }
 
 // Shared is a run in a store.
 type Shared struct {
-	o   objects
-	run string
+	store Store
+	o     Objects
+	run   string
 }
 
 // Run gives a run of the store.
-func (s Store) Run(id string) Shared { return Shared{s.o, id} }
+func (s Store) Run(id string) Shared { return Shared{s, s.o, id} }
 
 // name is that of an object of the run.
 func (r Shared) name(parts ...string) string {
 	return path.Join(append([]string{"runs", r.run}, parts...)...)
 }
 
-// Path is where the run is on each machine.
-func (r Shared) Path() string { return r.o.path(r.name()) }
+// Path is where the run is on each machine; "" where it is in no directory.
+func (r Shared) Path() string {
+	if d, ok := r.o.(Directory); ok {
+		return d.Path(r.name())
+	}
+	return ""
+}
 
-// Files is where the files are that its steps leave, on each machine.
-func (r Shared) Files() string { return r.o.path(r.name("logs")) }
+// every is how often something is done that is cheap in a directory.
+func (r Shared) every(directory, server time.Duration) time.Duration {
+	if _, ok := r.o.(Directory); ok {
+		return directory
+	}
+	return server
+}
 
 // Plan is what a run is made of.
 type Plan struct {
 	Protocol int            `json:"protocol"`
 	Header   journal.Header `json:"header"`
+	// Priority is from 1, which is served first, to LastPriority; 0 is UsualPriority.
+	Priority int `json:"priority,omitempty"`
 }
+
+// The priorities of runs that wait for the same workers.
+const (
+	UsualPriority = 3
+	LastPriority  = 5
+)
 
 // Create makes a run in the store: it is there whole, or not at all.
 func (s Store) Create(p Plan) (Shared, error) {
 	r := s.Run(p.Header.Run)
 	text, err := json.Marshal(p)
 	if err == nil {
-		err = s.o.found(r.name(), []string{"lanes", "logs", "order", "items", "lives", "stops"}, "plan.json", text)
+		if d, ok := s.o.(Directory); ok {
+			err = d.Found(r.name(), []string{"lanes", "logs", "order", "items", "lives", "stops", "git"}, "plan.json", text)
+		} else {
+			err = r.put(text, "plan.json")
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("cannot make the run in the store: %w", err)
@@ -89,7 +103,7 @@ func (s Store) Has(run string) bool {
 
 // Runs are the runs of the store, in the order of their ids.
 func (s Store) Runs() ([]string, error) {
-	runs, err := s.o.list("runs")
+	runs, err := s.o.List("runs")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -99,7 +113,7 @@ func (s Store) Runs() ([]string, error) {
 
 // Remove removes what the store has of a run. Nobody sees a part of it meanwhile.
 func (r Shared) Remove() error {
-	if err := r.o.remove(r.name()); err != nil {
+	if err := r.o.Remove(r.name()); err != nil {
 		return fmt.Errorf("cannot remove the run from the store: %w", err)
 	}
 	return nil
@@ -110,7 +124,7 @@ func (r Shared) Plan() (Plan, error) {
 	var p Plan
 	text, err := r.get("plan.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, fmt.Errorf("the store has no run %s: %w; do all workers see the same directory there?", r.run, err)
+		return p, fmt.Errorf("the store %s has no run %s: %w; do all machines see the same one there?", r.store, r.run, err)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &p)
@@ -123,7 +137,7 @@ func (r Shared) Plan() (Plan, error) {
 
 // get reads an object of the run.
 func (r Shared) get(parts ...string) ([]byte, error) {
-	f, err := r.o.read(r.name(parts...), 0)
+	f, err := r.o.Read(r.name(parts...), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +147,12 @@ func (r Shared) get(parts ...string) ([]byte, error) {
 
 // has reports whether the run has an object, as far as that can be seen.
 func (r Shared) has(parts ...string) bool {
-	f, err := r.o.read(r.name(parts...), 0)
-	return err == nil && f.Close() == nil
+	return has(r.o, r.name(parts...))
 }
 
 // put creates an object of the run.
 func (r Shared) put(text []byte, parts ...string) error {
-	return r.o.create(r.name(parts...), func(w io.Writer) error { _, err := w.Write(text); return err })
+	return r.o.Create(r.name(parts...), writes(text))
 }
 
 // mark creates an object that says something by being there.
@@ -151,6 +164,11 @@ func (r Shared) mark(parts ...string) error {
 }
 
 func (r Shared) log(name string) string { return r.name("lanes", name+".log") }
+
+// tail reads a log from an offset on.
+func (r Shared) tail(log string, from int64) (io.ReadCloser, error) {
+	return ReadLog(r.o, r.log(log), from)
+}
 
 // Stop is a wish that a life of the run stops, for lanes that are asked to end.
 type Stop struct {
@@ -187,7 +205,7 @@ func (r Shared) putItems(log string, items iter.Seq2[event.Item, error], seals [
 			return err
 		}
 	}
-	return r.o.create(r.name("items", log+itemsEnd), func(w io.Writer) error {
+	return r.o.Create(r.name("items", log+itemsEnd), func(w io.Writer) error {
 		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		if err != nil {
 			return err
@@ -218,7 +236,7 @@ func (r Shared) getSeals(log string) ([]byte, error) {
 func (r Shared) getItems(log string) iter.Seq2[event.Item, error] {
 	return func(yield func(event.Item, error) bool) {
 		name := r.name("items", log+itemsEnd)
-		f, err := r.o.read(name, 0)
+		f, err := r.o.Read(name, 0)
 		if err != nil {
 			yield(event.Item{}, err)
 			return

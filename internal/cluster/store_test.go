@@ -1,190 +1,217 @@
-package cluster
+package cluster_test
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/cluster/storetest"
+	"github.com/bide-dev/bide/internal/journal"
 )
 
-// stores are all that there are: what is true of one is true of the others.
-func stores(t *testing.T) map[string]objects {
+// inDirectory is a store in a directory: in memory, where the machine has such ones.
+func inDirectory(t *testing.T) (cluster.Objects, func(run string) map[string][]byte) {
 	t.Helper()
-	return map[string]objects{"dir": dir(t.TempDir()), "memory": &memory{files: map[string][]byte{}, step: func() {}}}
+	root := t.TempDir()
+	if shm, err := os.MkdirTemp("/dev/shm", "bide-test-"); err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(shm) })
+		root = shm
+	}
+	s, err := cluster.OpenStore("dir:" + root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Objects(), func(run string) map[string][]byte {
+		files := map[string][]byte{}
+		place := filepath.Join(root, "runs", run)
+		err := filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			name, err := filepath.Rel(place, path)
+			if err == nil {
+				files[name], err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
 }
 
-// TestStore: of many who create a name one succeeds, and what that one wrote is there
-// whole and does not change; a log has one writer.
+// long reports whether the long form of the tests is wanted.
+func long() bool { return os.Getenv("BIDE_CLUSTER") == "long" }
+
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for name, o := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			r := Store{o}.Run("run")
-			if err := o.found(r.name(), []string{"order", "lanes"}, "plan.json", []byte("{}")); err != nil {
-				t.Fatal(err)
-			}
-			for n := range 20 {
-				var mu sync.Mutex // the store in memory is for one at a time
-				var made []string
-				var wg sync.WaitGroup
-				for i := range 4 {
-					wg.Go(func() {
-						if name == "memory" {
-							mu.Lock()
-							defer mu.Unlock()
-						}
-						text := strings.Repeat(fmt.Sprint(i), 1000+i)
-						switch err := r.put([]byte(text), "order", fmt.Sprint(n)); {
-						case err == nil && name == "memory":
-							made = append(made, text)
-						case err == nil:
-							mu.Lock()
-							made = append(made, text)
-							mu.Unlock()
-						case !errors.Is(err, fs.ErrExist):
-							t.Error(err)
-						}
-					})
-				}
-				wg.Wait()
-				if got, err := r.get("order", fmt.Sprint(n)); err != nil || len(made) != 1 || string(got) != made[0] {
-					t.Fatalf("%d have created it, and it has %d bytes: %v", len(made), len(got), err)
-				}
-			}
-			broken := errors.New("no")
-			if err := o.create(r.name("order", "half"), func(w io.Writer) error { _, err := w.Write([]byte("half")); return errors.Join(err, broken) }); !errors.Is(err, broken) {
-				t.Error(err)
-			}
-			if names, err := o.list(r.name("order")); err != nil || len(names) != 20 || slices.Contains(names, "half") {
-				t.Errorf("%v, %v", names, err)
-			}
-			if _, err := r.get("order", "half"); !errors.Is(err, fs.ErrNotExist) {
-				t.Error(err)
-			}
-			log, err := o.begin(r.log("lane-1-1"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := o.begin(r.log("lane-1-1")); !errors.Is(err, fs.ErrExist) {
-				t.Errorf("a second writer of a log: %v", err)
-			}
-			for _, text := range []string{"one ", "two"} {
-				if _, err := log.Write([]byte(text)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := errors.Join(log.Sync(), log.Close()); err != nil {
-				t.Fatal(err)
-			}
-			f, err := o.read(r.log("lane-1-1"), 4)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text, err := io.ReadAll(f); err != nil || string(text) != "two" {
-				t.Errorf("%q, %v", text, err)
-			}
-			if err := f.Close(); err != nil {
+	t.Run("memory", func(t *testing.T) { t.Parallel(); storetest.Conform(t, &storetest.Memory{}, 1100) })
+	t.Run("dir", func(t *testing.T) {
+		t.Parallel()
+		o, _ := inDirectory(t)
+		storetest.Conform(t, o, 1100)
+	})
+	t.Run("through", func(t *testing.T) { t.Parallel(); storetest.Conform(t, through(t, &storetest.Memory{}), 1100) })
+}
+
+// through is a store that others serve, over connections that end with the test.
+func through(t *testing.T, o cluster.Objects) cluster.Objects {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var ends []net.Conn
+	t.Cleanup(func() {
+		for _, c := range ends {
+			_ = c.Close() // it may be closed
+		}
+		wg.Wait()
+	})
+	return cluster.Through(func(context.Context) (net.Conn, error) {
+		here, there := net.Pipe()
+		mu.Lock()
+		defer mu.Unlock()
+		ends = append(ends, here)
+		wg.Go(func() {
+			if err := cluster.Serve(there, o); err != nil {
 				t.Error(err)
 			}
 		})
+		return here, nil
+	})
+}
+
+// cut is a store of which no object is read to its end.
+type cut struct{ cluster.Objects }
+
+func (c cut) Read(name string, from int64) (io.ReadCloser, error) {
+	f, err := c.Objects.Read(name, from)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(io.MultiReader(io.LimitReader(f, 5), iotest.ErrReader(errors.New("the line is cut")))), nil
+}
+
+// TestThroughTellsErrors: an object that is cut short on its way is not taken for a whole
+// one, and what the store says is what is said.
+func TestThroughTellsErrors(t *testing.T) {
+	t.Parallel()
+	m := &storetest.Memory{}
+	o := through(t, cut{m})
+	if err := o.Create("a/b", func(w io.Writer) error { _, err := io.WriteString(w, "all of it"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := o.Read("a/b", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(f); err == nil {
+		t.Errorf("%q", text)
+	}
+	_ = f.Close() // it has failed
+	if _, err := o.Read("a/b", 9); err == nil || err.Error() != "the line is cut" {
+		t.Errorf("%v", err)
+	}
+	if err := o.Create("a/b", func(io.Writer) error { return nil }); !errors.Is(err, fs.ErrExist) || err.Error() != "create a/b: file already exists" {
+		t.Errorf("%v", err)
 	}
 }
 
-// TestDirDrafts: what a writer that was killed has left in a directory is not seen, and
-// nothing is made anew where the run is away.
-func TestDirDrafts(t *testing.T) {
+func TestOrderModel(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	o := dir(root)
-	r := Store{o}.Run("run")
-	if err := o.found(r.name(), []string{"order"}, "plan.json", []byte("{}")); err != nil {
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		m := &storetest.Memory{}
+		interrupts := 2
+		if long() {
+			interrupts = 3
+		}
+		storetest.Model(t, m, interrupts, 0, m.Files)
+	})
+	t.Run("dir", func(t *testing.T) {
+		t.Parallel()
+		o, files := inDirectory(t)
+		orders := 40
+		if long() {
+			orders = 0
+		}
+		storetest.Model(t, o, 1, orders, files)
+	})
+}
+
+// made makes a run in a store.
+func made(t *testing.T, o cluster.Objects) cluster.Shared {
+	t.Helper()
+	r, err := cluster.StoreOf("test", o).Create(cluster.Plan{Protocol: cluster.Protocol, Header: journal.Header{Run: "run"}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(r.Path(), "order", ".new-123"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if names, err := o.list(r.name("order")); err != nil || len(names) != 0 {
-		t.Errorf("%v, %v", names, err)
-	}
-	if err := os.Rename(r.Path(), r.Path()+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.put(nil, "order", "1"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-	if err := r.Record(Entry{Seq: 2, Life: 1}); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "older copy") {
-		t.Errorf("%v", err)
-	}
-	if _, err := os.Stat(r.Path()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
+	return r
 }
 
 // TestOrderHasNoGap: an entry whose predecessor the store does not have, as it is an
 // older copy of it perhaps, is refused, and a damaged one is reported.
 func TestOrderHasNoGap(t *testing.T) {
 	t.Parallel()
-	for name, o := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			r := Store{o}.Run("run")
-			if err := o.found(r.name(), []string{"order"}, "plan.json", []byte("{}")); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Record(Entry{Seq: 1, Life: 1}); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Record(Entry{Seq: 3, Life: 1}); err == nil || !strings.Contains(err.Error(), "the store does not have entry 2") {
-				t.Errorf("%v", err)
-			}
-			if err := r.put(appendFrame(nil, []byte(`{"seq":2,"life":1}`))[1:], "order", entryName(2)); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.entries(0, func(Entry) error { return nil }); !errors.As(err, new(*DamagedError)) || !strings.Contains(err.Error(), "order/00000002") {
-				t.Errorf("%v", err)
-			}
-		})
+	o := &storetest.Memory{}
+	r := made(t, o)
+	if err := r.Record(cluster.Entry{Seq: 1, Life: 1}); err != nil {
+		t.Fatal(err)
 	}
+	if err := r.Record(cluster.Entry{Seq: 3, Life: 1}); err == nil || !strings.Contains(err.Error(), "the store does not have entry 2") {
+		t.Errorf("%v", err)
+	}
+	err := o.Create("runs/run/order/00000002", func(w io.Writer) error { _, err := io.WriteString(w, "\x17\x00\x00\x00{}"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Begin("owner", time.Now()); !errors.As(err, new(*cluster.DamagedError)) || !strings.Contains(err.Error(), "order/00000002") {
+		t.Errorf("%v", err)
+	}
+}
+
+// counted counts the calls of a store.
+type counted struct {
+	*storetest.Memory
+	calls int
+}
+
+func (c *counted) Create(name string, write func(io.Writer) error) error {
+	c.calls++
+	return c.Memory.Create(name, write)
+}
+
+func (c *counted) Read(name string, from int64) (io.ReadCloser, error) {
+	c.calls++
+	return c.Memory.Read(name, from)
 }
 
 // TestRecordReadsNoMore: to record an entry takes as much behind a thousand entries as
 // behind one.
 func TestRecordReadsNoMore(t *testing.T) {
 	t.Parallel()
-	calls := 0
-	r := Store{&memory{files: map[string][]byte{}, step: func() { calls++ }}}.Run("run")
+	o := &counted{Memory: &storetest.Memory{}}
+	r := made(t, o)
 	first := 0
 	for seq := 1; seq <= 1000; seq++ {
-		calls = 0
-		if err := r.Record(Entry{Seq: seq, Life: 1}); err != nil {
+		o.calls = 0
+		if err := r.Record(cluster.Entry{Seq: seq, Life: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if seq == 2 {
-			first = calls
+			first = o.calls
 		}
 	}
-	if calls != first || calls > 2 {
-		t.Errorf("%d calls of the store, and %d at first", calls, first)
-	}
-}
-
-// BenchmarkRecord is the same in a directory.
-func BenchmarkRecord(b *testing.B) {
-	o := dir(b.TempDir())
-	r := Store{o}.Run("run")
-	if err := o.found(r.name(), []string{"order"}, "plan.json", []byte("{}")); err != nil {
-		b.Fatal(err)
-	}
-	seq := 0
-	for b.Loop() {
-		seq++
-		if err := r.Record(Entry{Seq: seq, Life: 1}); err != nil {
-			b.Fatal(err)
-		}
+	if o.calls != first || o.calls > 2 {
+		t.Errorf("%d calls of the store, and %d at first", o.calls, first)
 	}
 }

@@ -79,7 +79,10 @@ func (r Shared) Verify() (Report, error) {
 	if err = tell(err); err != nil {
 		return rep, err
 	}
-	lists, err := r.o.list(r.name("items"))
+	if err = tell(r.verifyGit()); err != nil {
+		return rep, err
+	}
+	lists, err := r.o.List(r.name("items"))
 	for _, name := range lists {
 		log, is := strings.CutSuffix(name, itemsEnd)
 		if !is {
@@ -184,7 +187,7 @@ func (r Shared) try(ctx context.Context, repaired map[string]Prefix) (err error)
 	if err != nil {
 		return err
 	}
-	j, err := Make(home, Store{r.o}, plan)
+	j, err := Make(home, r.store, plan)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func repair(t *testing.T, finished bool) {
 		}
 	}
 	for _, l := range logs {
-		path := s.store.o.path(r.log(l.String()))
+		path := s.store.o.(dir).Path(r.log(l.String()))
 		whole, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func repair(t *testing.T, finished bool) {
 		t.Fatal(err)
 	}
 	before := ended(all)
-	flip(s.store.o.path(r.log(lane)), int(all.Length/2))
+	flip(s.store.o.(dir).Path(r.log(lane)), int(all.Length/2))
 	fresh := func() (home *journal.Store, err error) {
 		if home, err = journal.OpenStore(t.TempDir()); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestCannotBeRepaired(t *testing.T) {
 			o := s.begin(run)
 			s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: HomeLog(1, 1), Begin: true})
 			r := s.store.Run(run)
-			path := s.store.o.path(r.name(object...))
+			path := s.store.o.(dir).Path(r.name(object...))
 			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"compress/zlib"
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -75,11 +76,24 @@ func TestManyWait(t *testing.T) {
 			if waiting = max(waiting, n); n < waiting || n < maxWaiting {
 				continue
 			}
-			text, err := json.Marshal(c.State())
+			most = max(most, compressed(t, c.State()))
+			again, err := NewCoordinator(c.State()) // all that wait are due, and lanes have them
 			if err != nil {
 				t.Fatal(err)
 			}
-			most = max(most, compressed(t, text))
+			for due := now.Add(3 * time.Hour); ; {
+				if l, _, _ := again.Lease(due); l == nil {
+					break
+				}
+			}
+			most = max(most, compressed(t, again.State()))
+			elsewhere, err := NewCoordinator(again.State())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := again.Leases(), elsewhere.Leases(); len(a) == 0 || !reflect.DeepEqual(a, b) {
+				t.Fatalf("%+v\n%+v", a, b)
+			}
 		}
 		t.Logf("%d lanes: a state of at most %d bytes, compressed, with %d that wait", lanes, most, waiting)
 		if ended != items || most > message {
@@ -88,9 +102,13 @@ func TestManyWait(t *testing.T) {
 	}
 }
 
-// compressed is the length of a text as it is sent.
-func compressed(t *testing.T, text []byte) int {
+// compressed is the length of a state as it is sent.
+func compressed(t *testing.T, s CoordinatorState) int {
 	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b bytes.Buffer
 	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
 	if err == nil {

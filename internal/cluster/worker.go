@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +29,12 @@ type Worker struct {
 	allowed []Store      // for whose runs it works; nil is any
 	leaving atomic.Bool
 
+	// Queue is where work comes for this worker alone; "" is nowhere. It is set before the
+	// worker does anything.
+	Queue string
+
 	mu       sync.Mutex
+	copies   map[string]*keptCopy
 	sessions map[string]*session
 	spoilt   int             // sessions so far
 	told     map[string]Stop // by run: what was heard of its stop otherwise than by the store
@@ -124,8 +129,13 @@ func (w *Worker) Close() error {
 		all = append(all, s)
 		delete(w.sessions, key)
 	}
+	copies := slices.Collect(maps.Values(w.copies))
 	w.mu.Unlock()
 	var errs []error
+	for _, k := range copies {
+		k.end()
+		<-k.done
+	}
 	for _, s := range all {
 		s.end()
 		errs = append(errs, s.over())
@@ -134,34 +144,66 @@ func (w *Worker) Close() error {
 }
 
 // copyOf makes a copy of a run's journal in a home of its own, of the events that
-// only lets through; nil is all.
-func (w *Worker) copyOf(ctx context.Context, store Store, run string, only func(*event.Event) bool) (home *journal.Store, err error) {
-	plan, err := store.Run(run).Plan()
+// only lets through; nil is all. Where it takes long, tell is told how many items it has so
+// far; nil is nobody.
+func (w *Worker) copyOf(ctx context.Context, store Store, run string, only func(*event.Event) bool, tell func(items int) error) (home *journal.Store, err error) {
+	home, j, err := w.emptyCopy(store, run)
 	if err != nil {
 		return nil, err
+	}
+	f := fold{shared: store.Run(run), j: j, only: only, tell: tell}
+	if err = errors.Join(f.all(ctx), j.Close()); err != nil {
+		return nil, errors.Join(err, discard(home.Dir))
+	}
+	return home, nil
+}
+
+// emptyCopy makes a home of its own for the copy of a run's journal.
+func (w *Worker) emptyCopy(store Store, run string) (home *journal.Store, j *journal.Journal, err error) {
+	plan, err := store.Run(run).Plan()
+	if err != nil {
+		return nil, nil, err
 	}
 	dir, err := os.MkdirTemp(w.scratch, "run-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
-	if home, err = journal.OpenStore(dir); err != nil {
-		return nil, err
+	if home, err = journal.OpenStore(dir); err == nil {
+		j, err = Make(home, store, plan)
 	}
-	j, err := Make(home, store, plan)
 	if err != nil {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return home, j, err
+}
+
+// share has a part of a run work in a clone of its own, below home, where the work of the
+// run is in a chain; else it gives nil.
+func (w *Worker) share(ctx context.Context, shared Shared, home *journal.Store, part *engine.Part) (*gitShare, error) {
+	if !shared.HasGit() {
+		return nil, nil
+	}
+	git := &gitShare{gitCopy: newGitCopy(shared)}
+	var err error
+	if part.Dir, err = git.clone(ctx, filepath.Join(home.Dir, "clone")); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	f := fold{shared: store.Run(run), j: j, only: only}
-	if err := f.all(ctx); err != nil {
-		return nil, err
+	part.Git = git
+	return git, nil
+}
+
+// discard removes a copy, and the directories in it that a step made read-only.
+func discard(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
 	}
-	return home, nil
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // session is a run on this worker, open for the lanes that work for it.
@@ -177,9 +219,11 @@ type session struct {
 	hardly context.Context
 	hard   context.CancelFunc
 
-	m   *engine.PartMap
-	ctx context.Context // what items run under
-	err error
+	m      *engine.PartMap
+	ctx    context.Context // what items run under
+	err    error
+	shared Shared
+	files  string // the directory of its large outputs
 
 	mu    sync.Mutex
 	logs  map[int]*writer // of the items that run, by index
@@ -189,13 +233,18 @@ type session struct {
 	spoilt bool
 }
 
+// lifeKey names a life of a run on this worker.
+func lifeKey(store Store, run string, life int) string {
+	return fmt.Sprintf("%s %s %d", store, run, life)
+}
+
 // idleSession is how long a session stays open that no lane needs.
 const idleSession = 30 * time.Second
 
 // session gives the session of a life of a run, which is made when it is first
 // needed. It is given back with leave.
 func (w *Worker) session(l Lease, store Store) *session {
-	key := filepath.Join(store.Run(l.Run).Path(), strconv.Itoa(l.Life))
+	key := lifeKey(store, l.Run, l.Life)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sessions[key]
@@ -204,7 +253,7 @@ func (w *Worker) session(l Lease, store Store) *session {
 		s.softly, s.soft = context.WithCancel(context.Background())
 		s.hardly, s.hard = context.WithCancel(context.Background())
 		w.sessions[key] = s
-		go s.run(store, l.Run)
+		go s.run(store, l)
 		if w.leaving.Load() {
 			s.soft()
 		}
@@ -271,7 +320,7 @@ func (s *session) over() error {
 }
 
 // run is the run of a session: the ordinary engine, up to the map and no further.
-func (s *session) run(store Store, run string) {
+func (s *session) run(store Store, l Lease) {
 	defer close(s.done)
 	opened := false
 	part := &engine.Part{Kept: s.kept, Sync: s.sync, Lanes: true, Map: func(ctx context.Context, m *engine.PartMap) error {
@@ -283,13 +332,21 @@ func (s *session) run(store Store, run string) {
 		}
 		return nil
 	}}
-	home, err := s.w.copyOf(s.hardly, store, run, func(e *event.Event) bool {
+	home, err := s.w.copyOf(s.hardly, store, l.Run, func(e *event.Event) bool {
 		return e.Index == 0 || e.Type == event.ItemRequeued && len(e.Data) > 0
-	})
+	}, nil)
 	var sum *engine.Summary
 	if err == nil {
-		sum, err = engine.Resume(s.hardly, run, engine.Options{Store: home, Soft: s.softly, Part: part})
-		err = errors.Join(err, os.RemoveAll(home.Dir))
+		var git *gitShare
+		git, err = s.w.share(s.hardly, store.Run(l.Run), home, part)
+		if git != nil {
+			git.mine, git.log, git.all = l.Life, s.logOf, s.allLogs
+		}
+		if err == nil {
+			s.shared, s.files = store.Run(l.Run), filepath.Join(home.RunDir(l.Run), "logs")
+			sum, err = engine.Resume(s.hardly, l.Run, engine.Options{Store: home, Soft: s.softly, Part: part})
+		}
+		err = errors.Join(err, discard(home.Dir))
 	}
 	if !opened {
 		if s.err = err; err == nil && sum != nil && sum.Err != nil {
@@ -314,8 +371,8 @@ func (s *session) kept(facts []event.Event) error {
 	for i := range facts {
 		index = max(index, facts[i].Index)
 	}
+	log := s.logOf(index)
 	s.mu.Lock()
-	log := s.logs[index]
 	if log == nil && facts[0].Type == event.Note {
 		for _, any := range s.logs {
 			log = any
@@ -326,19 +383,34 @@ func (s *session) kept(facts []event.Event) error {
 	if log == nil {
 		return nil
 	}
+	facts, err := s.shared.carry(facts, s.files)
+	if err != nil {
+		return err
+	}
 	return log.record(facts)
 }
 
 // sync has the logs of all lanes on the disk.
 func (s *session) sync() error {
-	s.mu.Lock()
-	logs := slices.Collect(maps.Values(s.logs))
-	s.mu.Unlock()
 	var errs []error
-	for _, log := range logs {
+	for _, log := range s.allLogs() {
 		errs = append(errs, log.sync())
 	}
 	return errors.Join(errs...)
+}
+
+// logOf is the log of the lane that has an item; nil where none has.
+func (s *session) logOf(index int) *writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs[index]
+}
+
+// allLogs are those of all lanes that have an item.
+func (s *session) allLogs() []*writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.logs))
 }
 
 func (s *session) route(index int, to *writer) {

@@ -81,7 +81,7 @@ func (f *Flows) Run(ctx context.Context, p step.Place, pl *Pipeline, inputs map[
 	}
 	x := f.Executor
 	h := &host{Flows: f, p: p, pl: pl}
-	o := flow.Options{Watcher: h, Soft: f.soft, FailFast: f.FailFast, Prefix: prefix}
+	o := flow.Options{Watcher: h, Soft: f.soft, FailFast: f.FailFast, Prefix: prefix, Hold: h.hold}
 	if x.Rand != nil {
 		o.Rand = func(path string) backoff.Rand { return x.Rand(p.Address, path+p.Rounds) }
 	}
@@ -113,7 +113,7 @@ func (f *Flows) begin() {
 	}
 	f.shared = flow.NewShared(flow.SharedOptions{
 		MaxParallel: cmp.Or(f.MaxParallel, defaultParallel), CacheDir: cache,
-		Breakers: f.Executor.Limits.Breakers, Clock: f.Executor.Clock, Volatile: f.Virtual,
+		Breakers: f.Executor.Limits.Breakers, Clock: f.Executor.Clock, Volatile: f.Virtual, Named: true,
 	})
 }
 

@@ -134,8 +134,8 @@ func (h *host) Started(c *flow.Call) {
 func (h *host) Attempt(c *flow.Call, n int, waited time.Duration) {
 	e := h.event(event.AttemptStarted, c)
 	e.Attempt = n
-	if ms := waited.Milliseconds(); ms > 0 {
-		e.Data = h.Executor.Recorder.Detail(func() any { return map[string]any{"waited_ms": ms} })
+	if ms := waited.Milliseconds(); ms > 0 && h.Executor.Recorder.Detailed() {
+		e.Data = step.Data(map[string]any{"waited_ms": ms})
 	}
 	h.emit(e)
 }
@@ -153,14 +153,14 @@ func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 	e := h.event(event.AttemptFailed, c)
 	e.Attempt, e.Class, e.Message, e.DurationMS = n, driver.Class(err), err.Error(), ended.Sub(began).Milliseconds()
 	e.ExitCode, _ = failure.ExitCode(err)
-	e.Data = h.Executor.Recorder.Detail(func() any {
+	if h.Executor.Recorder.Detailed() {
 		d := callFailure{At: began, Failure: failure.From(err).Beside(false)}
 		var out interface{ Output() string }
 		if errors.As(err, &out) {
 			d.Stderr = h.Executor.Tail(out.Output())
 		}
-		return d
-	})
+		e.Data = step.Data(d)
+	}
 	h.emit(e)
 }
 
@@ -175,10 +175,10 @@ func (h *host) Queued(c *flow.Call, n int, what driver.Source, d time.Duration) 
 func (h *host) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := h.event(event.RetryScheduled, c)
 	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), driver.Class(w.Err)
-	e.Data = h.Executor.Recorder.Detail(func() any {
+	if h.Executor.Recorder.Detailed() {
 		e.Retry = &w.State
-		return event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked, w.Drawn)
-	})
+		e.Data = step.Data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked, w.Drawn))
+	}
 	h.emit(e)
 }
 
@@ -202,14 +202,14 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	if by, ok := h.instead.Load(e.Step); ok && end.Outcome == flow.Succeeded {
 		e.Status, d.By = event.Degraded, by.(string)
 	}
-	e.Data = h.Executor.Recorder.Detail(func() any {
+	if h.Executor.Recorder.Detailed() {
 		if end.Outcome == flow.Succeeded || end.Outcome == flow.Degraded {
 			if err := h.record(&d, c, end); err != nil {
 				h.Executor.Note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)
 			}
 		}
-		return d
-	})
+		e.Data = step.Data(d)
+	}
 	if end.Outcome == flow.Skipped {
 		e.Message = needs(end.Err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/module"
@@ -28,7 +29,7 @@ func runModule(ctx context.Context, d *module.Definition, args []any) (any, erro
 	if !ok || !called {
 		return nil, fmt.Errorf("the module %s can be called only by a run of bide", d.Name)
 	}
-	m := &attempted{host: h, d: d, args: args, path: h.step(at.Call), n: at.Number, timeout: at.Call.Timeout}
+	m := &attempted{host: h, p: h.Executor.After(h.placeOf(ctx), at.Number, at.Last), d: d, args: args, path: h.step(at.Call), n: at.Number, priority: priority(at.Call), timeout: at.Call.Timeout}
 	switch {
 	case d.Shell != nil:
 		return m.shell(ctx)
@@ -52,11 +53,14 @@ var anyCommand = &module.Shell{Exit: module.StatusMap{Retryable: []module.Status
 // attempted is one attempt of a module.
 type attempted struct {
 	*host
+	p       step.Place // that of the host, with what the attempt holds, and how the one before failed
 	d       *module.Definition
 	args    []any
 	path    string        // of the call as a step
 	n       int           // of the attempt
 	timeout time.Duration // of each attempt; 0: none. The context ends with it
+	// priority is that of the call, where its agent has limits of the machine.
+	priority int
 }
 
 // shell runs a command: inputs on standard input and in the environment, the
@@ -67,7 +71,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 		return nil, retry.Permanent(&action.InputError{Err: err})
 	}
 	c := m.call()
-	c.Dir, c.Env, c.Quiet = m.dir(), func() []string { return env }, m.p.Quiet
+	c.Dir, c.Environ, c.Quiet = m.dir(), environ.Of(env), m.p.Quiet
 	res, err := m.Executor.Attempt(ctx, m.p, c)
 	code, exited := failure.ExitCode(err)
 	if err != nil && !exited {
@@ -84,7 +88,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 
 // call is the attempt as the executor's actions take it.
 func (m *attempted) call() *step.Call {
-	return &step.Call{Address: m.p.Address, Path: m.path, Number: m.n, Module: m.d, Args: m.args, Timeout: m.timeout}
+	return &step.Call{Address: m.p.Address, Path: m.path, Number: m.n, Priority: m.priority, Module: m.d, Args: m.args, Timeout: m.timeout}
 }
 
 // notNil is the failure of a command that its module calls a failure, although
@@ -164,14 +168,14 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
 	a := &workflow.Claude{Text: prompted(), Provider: m.d.Agent.Provider}
 	c := m.call()
-	c.Action, c.Scope, c.Dir, c.Env, c.Environ, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List, q.Env, true
+	c.Action, c.Scope, c.Dir, c.Environ, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env, true
 	c.Timeout = 0 // ctx ends with it
 	res, err := m.Executor.AskAgent(ctx, q, c)
 	if m.instead.Delete(m.path); res.Instead != "" {
 		m.instead.Store(m.path, res.Instead)
 	}
 	if err != nil {
-		if step.IsInput(err) || step.Spent(err) {
+		if step.Final(err) {
 			err = retry.Permanent(err)
 		}
 		return nil, err
@@ -194,6 +198,9 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 	}
 	sub := &workflow.SubWorkflow{Name: d.Name, Pos: d.Pos, File: f, Outputs: m.outputs()}
 	if _, err := m.Executor.Call(ctx, q, sub, d.Inputs(m.args), m.path); err != nil {
+		if step.Final(err) {
+			err = retry.Permanent(err)
+		}
 		return nil, err
 	}
 	if m.Sampled { // the steps have printed nothing of which the outputs could be made

@@ -3,6 +3,7 @@ package diag
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -98,7 +99,13 @@ func printLine(w io.Writer, line string, p Problem, columns int) {
 	if len(chars) > most && col > most/2 {
 		from = col - most/2
 	}
-	shown := chars[from:min(len(chars), from+most)]
+	shown := slices.Clone(chars[from:min(len(chars), from+most)])
+	if from > 0 {
+		shown[0] = '…'
+	}
+	if n := len(shown); from+n < len(chars) {
+		shown[n-1] = '…'
+	}
 	width := 1
 	if p.EndColumn > p.Column {
 		width = min(p.EndColumn-p.Column, max(1, len(shown)-(col-from)))

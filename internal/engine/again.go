@@ -37,6 +37,11 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 			if err != nil {
 				return err
 			}
+			if q.Begins != nil {
+				if err := q.Begins(edited); err != nil {
+					return err
+				}
+			}
 			return letters.Record(ctx, j, list, edited)
 		}, err
 	})
@@ -47,7 +52,7 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 			return err
 		}
 		h.Ended = func(r *journal.Reader, e event.Event) (err error) {
-			sum, err = summaryOf(opt, r, e)
+			sum, err = summaryOf(ctx, opt, r, e)
 			return err
 		}
 		err = h.Do(ctx, q)

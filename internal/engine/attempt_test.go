@@ -13,6 +13,13 @@ import (
 
 const tells = `echo "$BIDE_ATTEMPT $BIDE_LAST_EXIT ${BIDE_LAST_ERROR:-}" >> "@EV@/x"`
 
+// tellsModule is a module whose third attempt in all succeeds.
+const (
+	tellsModule = "- {name: Tells, result: String, shell: '" + tells + "; test $BIDE_ATTEMPT = 3 || exit 7'}"
+	tellsCall   = "a = Tells() with retry: 1, delay: 300ms, jitter: none\nout a\n"
+	calls       = "@DIR@/tells.cst:1:5: a = Tells: failed after 2 attempts: exit status 7"
+)
+
 // TestAttemptKnowsTheLast: a command reads the number of its attempt and how the
 // one before it ended, in retries of a step, rounds with a handler, its fallback
 // and new agents of an item.
@@ -50,6 +57,11 @@ map:
       retry: {attempts: 2, initial_delay: 1ms}
 error_policy: {retry_config: {attempts: 2, initial_delay: 1ms}}
 `, "1  |2 7 exit status 7|2 7 exit status 7|3 7 exit status 7"},
+		"a call of a pipeline": {`
+commands:
+  - pipeline: tells.cst
+    retry: {attempts: 2, initial_delay: 1ms}
+`, "1  |2 7 exit status 7|2 7 " + calls + "|3 7 exit status 7"},
 		"in a text": {`
 commands:
   - shell: 'echo ${BIDE_ATTEMPT} ${BIDE_LAST_EXIT:-none} >> @EV@/x; exit 4'
@@ -59,8 +71,11 @@ commands:
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newBench(t).run(c.file)
-			want := c.want
+			b := newBench(t)
+			b.modules(tellsModule)
+			b.write("tells.cst", tellsCall)
+			r := b.run(c.file)
+			want := strings.ReplaceAll(c.want, "@DIR@", b.dir)
 			for _, n := range []string{"3", "4"} {
 				want = strings.ReplaceAll(want, "E"+n, strings.ReplaceAll(strings.ReplaceAll(boom, "%", n), "@EV@", r.ev))
 			}
@@ -79,10 +94,13 @@ func TestResumedAttemptKnowsTheLast(t *testing.T) {
 		"a step": "commands:\n  - shell: '" + tells + "; test $BIDE_ATTEMPT != 1 || exit 9'\n    retry: {attempts: 2, initial_delay: 300ms}\n",
 		"an item": "map:\n  input: [1]\n  agent_template:\n    - shell: '" + tells + "; test $BIDE_ATTEMPT != 1 || exit 9'\n" +
 			"error_policy: {retry_config: {attempts: 2, initial_delay: 300ms}}\n",
+		"a call": "commands:\n  - pipeline: tells.cst\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
+			b.modules(strings.Replace(tellsModule, "test $BIDE_ATTEMPT = 3 || exit 7", "test $BIDE_ATTEMPT != 1 || exit 9", 1))
+			b.write("tells.cst", tellsCall)
 			soft, stop := context.WithCancel(context.Background())
 			b.opt.Soft = soft
 			b.opt.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) {

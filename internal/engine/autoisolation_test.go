@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,5 +182,111 @@ map:
 	both := strings.Fields(b.output("git show main:both"))
 	if slices.Sort(both); !slices.Equal(both, []string{"1", "2", "3"}) {
 		t.Errorf("main has %q%s", both, r.story())
+	}
+}
+
+// What is retried or run again of a run that is merged begins with what is on the branch by
+// then, the mend that a person has committed as well, whatever the items that failed left.
+func TestRetriedOnTopOfTheMend(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"nothing is left":     {"item": `sh check.sh ${item}; echo ${item} > ${item}.txt`},
+		"a file is left":      {"item": `echo ${item} > ${item}.txt; sh check.sh ${item}`},
+		"a commit is left":    {"item": `echo ${item} > ${item}.txt; git add .; git commit -qm ${item}; sh check.sh ${item}`},
+		"and reduce commits":  {"item": `echo ${item} > ${item}.txt; sh check.sh ${item}`, "reduce": "\nreduce:\n  - shell: echo $(( $(cat count) + 1 )) > count\n"},
+		"and a step is rerun": {"item": `echo ${item} > ${item}.txt; sh check.sh ${item}`, "reduce": "\nreduce:\n  - shell: echo $(( $(cat count) + 1 )) > count\n", "rerun": "reduce[0]"},
+		"merged by hand":      {"item": `echo ${item} > ${item}.txt; sh check.sh ${item}`, "reduce": "\nreduce:\n  - shell: echo $(( $(cat count) + 1 )) > count\n", "by hand": "git merge -q --no-ff $(git branch --list 'bide/*' --format='%(refname:short)')"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.git()
+			b.opt.Yes = files["by hand"] == ""
+			b.output("echo 'test $1 != b' > check.sh; echo 0 > count; git add .; git commit -qm check")
+			r := b.run("mode: mapreduce\nisolation: worktree\nmap:\n  input: [a, b]\n  agent_template:\n    - shell: |\n        set -e\n        " + files["item"] + "\n" + files["reduce"])
+			r.status(event.CompletedWithFailures)
+			if by := files["by hand"]; by != "" {
+				b.output(by)
+			}
+			b.output("echo true > check.sh; git commit -qam mend")
+			store, err := journal.OpenStore(b.home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt := b.opt
+			opt.Store, opt.Yes = store, true
+			sum, err := engine.RetryDeadLetters(t.Context(), "", opt, letters.Requeue{})
+			if err != nil || sum.Status != event.Succeeded {
+				t.Errorf("%+v, %v", sum, err)
+			}
+			lives := 2
+			if step := files["rerun"]; step != "" {
+				lives++
+				if sum, err = engine.Rerun(t.Context(), "", step, false, opt); err != nil || sum.Status != event.Succeeded {
+					t.Errorf("%+v, %v", sum, err)
+				}
+			}
+			if files["reduce"] == "" {
+				lives = 0
+			}
+			want := map[string]string{"a.txt": "a", "b.txt": "b", "check.sh": "true", "count": fmt.Sprint(lives)}
+			for name, text := range want {
+				if got := strings.TrimSpace(b.output("git show main:" + name)); got != text {
+					t.Errorf("main has %q as %s, want %q", got, name, text)
+				}
+			}
+			if got := b.output("git branch --list 'bide/*'"); strings.TrimSpace(got) != "" {
+				t.Errorf("branches are left: %s", got)
+			}
+			rd, err := store.Read("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e, err := range rd.Events(t.Context(), 1, journal.EventFilter{Types: []event.Type{event.Note}}) {
+				if err != nil || strings.Contains(e.Message, "by somebody") {
+					t.Errorf("told is: %s%v", e.Message, err)
+				}
+			}
+			if err := rd.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What is retried of a run that is not merged does not see what was committed since, and
+// the run says so.
+func TestRetriedBehindTheMend(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.output("echo 'test $1 != b' > check.sh; git add .; git commit -qm check")
+	b.run("mode: mapreduce\nisolation: worktree\nmap:\n  input: [a, b]\n  agent_template:\n    - shell: echo ${item} > ${item}.txt; sh check.sh ${item}\n").status(event.CompletedWithFailures)
+	b.output("echo true > check.sh; git commit -qam mend")
+	store, err := journal.OpenStore(b.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := b.opt
+	opt.Store = store
+	if sum, err := engine.RetryDeadLetters(t.Context(), "", opt, letters.Requeue{}); err != nil || sum.Status != event.CompletedWithFailures {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	rd, err := store.Read("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Close()
+	told := 0
+	for e, err := range rd.Events(t.Context(), 1, journal.EventFilter{Types: []event.Type{event.Note}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(e.Message, "main has 1 commit that the run's work is not merged with yet") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("it is told %d times", told)
 	}
 }

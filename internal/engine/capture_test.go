@@ -118,6 +118,24 @@ commands:
 	}
 }
 
+// TestOutputFileOfFailure: what an attempt printed that fails is in the file too, that of the
+// last one, and empty where it printed nothing; one that has not run leaves the file alone.
+func TestOutputFileOfFailure(t *testing.T) {
+	t.Parallel()
+	r := newBench(t).run(`
+commands:
+  - {shell: 'echo report; exit 1', output_file: tolerated, continue_on_error: true}
+  - {shell: 'echo again >> tries; cat tries; test $(wc -l < tries) = 3', output_file: retried, retry: {attempts: 3, initial_delay: 1ms}}
+  - {shell: 'echo old > silent; echo old > unrun; echo old > cut'}
+  - {shell: 'exit 1', output_file: silent, continue_on_error: true}
+  - {shell: 'echo new', output_file: unrun, timeout: '${shell.output}', continue_on_error: true}
+  - {shell: 'echo so far; kill -9 $$', output_file: cut, continue_on_error: true}
+  - {shell: 'head tolerated retried silent unrun cut > @EV@/all'}
+`)
+	r.status(event.Succeeded)
+	r.want("all", "==> tolerated <==\nreport\n\n==> retried <==\nagain\nagain\nagain\n\n==> silent <==\n\n==> unrun <==\nold\n\n==> cut <==\nso far")
+}
+
 // TestOutputs: files by pattern, values by path and texts.
 func TestOutputs(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,9 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	f := r.file
 	r.host = machine{r}
 	rec := &local.Recorder{Journal: r.j, Sinks: r.opt.Sinks, Masks: func() *mask.Masker { return r.env.Mask() }}
+	if r.opt.Journaled != nil {
+		r.opt.Journaled(r.j.Written)
+	}
 	if r.opt.Part != nil {
 		rec.Kept, rec.Synced = r.opt.Part.Kept, r.opt.Part.Sync
 	}
@@ -44,7 +47,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	}
 	x := &step.Executor{Clock: clock.Machine{}, Recorder: rec, Run: r.j.Run(), Ask: r.opt.Ask}
 	x.Actions, x.Skipped = step.Checked{Actions: r.acts, Note: x.NoteOnce}, x.WarnMisspelt
-	if len(workflow.Limits(f)) == 0 || r.opt.Part != nil { // a part has no other runs beside it, and its file none
+	if r.opt.Part != nil { // which has no other runs beside it, and names no limits
 		return r.compose(x, dataflow.Options{Journal: r.j})
 	}
 	home := limits.Open(r.opt.Store.Dir, sup.Keep)
@@ -61,7 +64,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 // compose completes the executor of a run, which has its ports, and its pipelines.
 func (r *run) compose(x *step.Executor, flows dataflow.Options) (end func()) {
 	r.x = x
-	x.File, x.AgentConfigs = r.file, r.opt.pipelines().Agents(r.file)
+	x.File, x.AgentConfigs, x.Processors = r.file, r.opt.pipelines().Agents(r.file), r.opt.Processors
 	r.env, r.gitWork = r.environment(), &gitwork.Work{}
 	x.Values = r.env
 	r.seals = items.NewSeals(r.env, r.dir())

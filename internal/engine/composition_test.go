@@ -107,6 +107,7 @@ func TestCalledWorkflowsCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.git()
+	b.opt.Yes = true
 	b.write("sub.yml", "commands: [{shell: 'pwd > @EV@/where; echo a > f; git add f; git commit -qm f', commit_required: true}]\n")
 	r := b.run("imports: [{path: sub.yml, alias: sub}]\ncommands: [{workflow: sub}]\n")
 	r.status(event.Succeeded)

@@ -289,6 +289,7 @@ var elsewhere = map[string]string{
 	"template":    "the tests of templates: the file has to define one",
 	"handler":     "an error of the file",
 	"limits":      "what a machine has, with other processes beside it: limits.txtar",
+	"priority":    "what a machine has, with other processes beside it: priority.txtar",
 	"description": "for people; nothing reads it",
 }
 

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,5 +128,122 @@ func killedAtEach(t *testing.T, flow string, first, step, status int, look func(
 		k := &kill{bench: b, at: at, status: status}
 		k.events, k.state = b.recordedEvents()
 		look(k)
+	}
+}
+
+// repairFlow is a map that only the repair in its on_hold mends, which is cut short when it
+// runs for the first time.
+const repairFlow = `
+name: repair
+mode: mapreduce
+isolation: none
+map:
+  input: seq 1 6
+  max_parallel: 2
+  agent_template:
+    - shell: |
+        echo x >> $EV/tries
+        test -e $EV/key || { echo "item ${item}: the key has expired" >&2; exit 1; }
+        echo "done ${item}" >> $EV/log
+error_policy:
+  same_error:
+    count: 3
+    close: 1
+    max_hold: 1m
+    probe: {initial_delay: 5ms, backoff: fixed}
+    on_hold:
+      - shell: echo "told ${hold.items}, ${hold.text}" >> $EV/log
+      - shell: |
+          echo "${hold.items}, ${hold.text}" >> $EV/texts
+          if mkdir $EV/first; then
+            until test $(wc -l < $EV/tries) -gt 6; do sleep 0.01; done # a probe has failed meanwhile
+            touch $EV/cut
+            sleep 60
+          fi
+      - shell: echo mended >> $EV/log; touch $EV/key
+`
+
+// TestRepairThatWasCutShortRunsAgain: on_hold is for a hold, and not for a process: what of it
+// had not ended runs again in the next one, with the texts that it had, and what had ended does
+// not.
+func TestRepairThatWasCutShortRunsAgain(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(b *bench, p *process){
+		"kill": func(b *bench, p *process) { p.crash(b.t, 0) },
+		"stop": func(b *bench, p *process) {
+			b.bide("stop", "--now", "last")
+			if status := p.wait(b.t); status != 130 {
+				b.t.Errorf("exit status %d", status)
+			}
+			if strings.Contains(p.text(), "on_hold failed") {
+				b.t.Errorf("what was stopped has not failed: %s", p.text())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.write("flow.yml", repairFlow)
+			p := b.start("bide", "run", "flow.yml")
+			b.appears("cut")
+			end(b, p)
+			b.quiet()
+			p = b.start("bide", "resume")
+			if status := p.wait(t); status != 0 {
+				t.Fatalf("exit status %d: %s", status, p.text())
+			}
+			lines := b.lines()
+			slices.Sort(lines)
+			got := strings.Join(lines, "\n")
+			if want := "done 1\ndone 2\ndone 3\ndone 4\ndone 5\ndone 6\nmended\ntold 3, the map is held: 3 items failed"; !strings.HasPrefix(got, want) || strings.Count(got, "told") != 1 {
+				t.Errorf("done:\n%s\nwant:\n%s", got, want)
+			}
+			if texts := strings.Split(strings.TrimSpace(b.evidence("texts")), "\n"); len(texts) != 2 || texts[0] != texts[1] {
+				t.Errorf("the texts of the hold:\n%s", strings.Join(texts, "\n"))
+			}
+		})
+	}
+}
+
+// TestStopWhileAProbeRuns: a probe that ends in the grace of a stop, and fails of what the map
+// is held for, costs its item no more than any other: it is no dead letter.
+func TestStopWhileAProbeRuns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("flow.yml", `
+map:
+  input: seq 1 6
+  max_parallel: 2
+  agent_template:
+    - shell: |
+        if [ "$BIDE_PROBE" = 1 ]; then touch $EV/probe; until test -e $EV/stopping; do sleep 0.01; done; fi
+        test -e $EV/key || { echo "item ${item}: the key has expired" >&2; exit 1; }
+        echo "done ${item}" >> $EV/log
+error_policy:
+  same_error: {count: 3, close: 1, probe: {initial_delay: 5ms}}
+`)
+	p := b.start("bide", "run", "flow.yml")
+	b.appears("probe")
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.told(t, "interrupted")
+	b.touch("stopping")
+	if status := p.wait(t); status != 130 {
+		t.Fatalf("exit status %d: %s", status, p.text())
+	}
+	_, state := b.recordedEvents()
+	if c := state.Items.Counts(); c.Failed != 0 || state.Hold == nil {
+		t.Errorf("stopped: %+v, held by %s", c, state.Hold)
+	}
+	b.touch("key")
+	p = b.start("bide", "resume")
+	if status := p.wait(t); status != 0 {
+		t.Fatalf("exit status %d: %s", status, p.text())
+	}
+	lines := b.lines()
+	slices.Sort(lines)
+	if got, want := strings.Join(lines, ", "), "done 1, done 2, done 3, done 4, done 5, done 6"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -225,3 +225,56 @@ commands:
 		})
 	}
 }
+
+// TestDataChoosesNoProgram: a variable of a step's environment that names a program is no
+// place for data, as in a shell text; the author's own values, and what |raw lets through,
+// are.
+func TestDataChoosesNoProgram(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"BASH_ENV": "$(touch pwned)", "PATH": ".", "GIT_CONFIG_VALUE_0": "!touch pwned", "GIT_SSH_COMMAND": "touch pwned;", "PERL5OPT": "-Mpwned",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			items, err := json.Marshal([]any{map[string]any{"v": value}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.write("items.json", string(items))
+			r := b.run(strings.ReplaceAll(`
+env:
+  OWN: {command: echo /author}
+map:
+  input: items.json
+  agent_template:
+    - {shell: 'echo ran >> @EV@/x', env: {NAME: '${item.v}'}}
+`, "NAME", name))
+			if r.sum.Status == event.Succeeded {
+				t.Errorf("it ended %s", r.sum.Status)
+			}
+			if story := r.story(); !strings.Contains(story, "would choose what programs run, by way of the variable") || !strings.Contains(story, name) {
+				t.Error(story)
+			}
+			if _, err := os.Stat(filepath.Join(b.ev, "x")); err == nil {
+				t.Error("the step ran")
+			}
+		})
+	}
+	b := newBench(t)
+	b.write("items.json", `[{"v": "/a"}]`)
+	b.setenv("ODD", "/b (x86)")
+	r := b.run(`
+env:
+  PATH: {command: 'echo "/own (dir):$PATH"'}
+map:
+  input: items.json
+  agent_template:
+    - {shell: 'echo "${PATH%%:/own*}" >> @EV@/x', env: {PATH: '${ODD}:${PATH}', NAME: '${item.v}'}}
+    - {shell: 'echo "${PATH%%:/own*}" >> @EV@/x', env: {PATH: '${item.v|raw}:${PATH}'}}
+`)
+	if r.sum.Status != event.Succeeded {
+		t.Error(r.story())
+	}
+	r.want("x", "/b (x86)\n/a")
+}

@@ -314,7 +314,7 @@ error_policy: {max_recoveries: 1000}
 			message = e.Message
 		}
 	}
-	if want := fmt.Sprintf("have used %d of its item_budget.tokens 10000", 10_000); !strings.Contains(message, want) {
+	if want := fmt.Sprintf("have used %d of its item_budget.tokens 10000", 11_000); !strings.Contains(message, want) {
 		t.Errorf("it ended with %q, want %q", message, want)
 	}
 }

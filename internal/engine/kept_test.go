@@ -114,3 +114,56 @@ commands:
 		r.want("read", "-")
 	}
 }
+
+// TestOutputsOfItemsStandOnce: so is what the steps of items print. An item that was
+// interrupted behind such a step reads all of it, and so does what follows the map.
+func TestOutputsOfItemsStandOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	soft, stop := context.WithCancel(context.Background())
+	defer stop()
+	b.opt.Soft = soft
+	sinks := b.opt.Sinks
+	b.opt.Sinks = append(sinks[:len(sinks):len(sinks)], event.SinkFunc(func(e event.Event) {
+		if e.Type == event.StepFinished && e.Index > 0 {
+			stop()
+		}
+	}))
+	r := b.run(`
+map:
+  input: [{name: a}, {name: b}, {name: c}, {name: d}]
+  agent_template:
+    - {id: big, shell: "seq -f ${item.name}%09.0f 3800"}
+    - {write_file: {path: "got.${item.name}", content: "${big.output}"}}
+    - shell: echo ${item.name} >> $EV/began
+reduce:
+  - shell: cp ${map.results_file} @EV@/results
+`)
+	r.status(event.Interrupted)
+	if _, err := os.Stat(filepath.Join(b.ev, "began")); err == nil {
+		t.Fatal("no item was interrupted behind its first step")
+	}
+	b.opt.Sinks = sinks
+	r = b.resume(context.Background())
+	r.status(event.Succeeded)
+	list := r.mapResults("results")
+	if len(list) != 4 {
+		t.Fatalf("there are %d results", len(list))
+	}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		want := numbered(name, 3800) // 42 KB
+		if got, err := os.ReadFile(filepath.Join(b.dir, "got."+name)); string(got) != want {
+			t.Errorf("item %s read %d bytes, want %d: %v", name, len(got), len(want), err)
+		}
+		step := list[i]["steps"].([]any)[0].(map[string]any)
+		if step["output"] != want {
+			t.Errorf("the result of item %s has %d bytes of its step, want %d", name, len(step["output"].(string)), len(want))
+		}
+	}
+	events, _ := b.recordedEvents()
+	for _, e := range events {
+		if len(e.Data) > 4000 {
+			t.Errorf("the data of %s of %s %s has %d bytes", e.Type, e.Item, e.Step, len(e.Data))
+		}
+	}
+}

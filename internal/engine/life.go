@@ -32,6 +32,12 @@ func (r *run) whole(ctx context.Context) *Summary {
 		if !r.state.Held.IsZero() {
 			facts["paused_since"] = r.state.Held
 		}
+		if r.state.Hold != nil {
+			facts["hold"] = r.state.Hold
+		}
+		if r.state.QueueHold != nil {
+			facts["queue_hold"] = r.state.QueueHold
+		}
 		r.otherwise(facts)
 	}
 	if t := r.opt.Tracing; t != nil {
@@ -54,9 +60,11 @@ func (r *run) whole(ctx context.Context) *Summary {
 	if err == nil {
 		err = r.phases(ctx)
 	}
+	var merging error
 	if err == nil {
 		var merged bool
-		if merged, err = r.host.merge(ctx); err == nil && !merged && r.file.Merge != nil {
+		merged, merging = r.host.merge(ctx)
+		if err = merging; err == nil && !merged && r.file.Merge != nil {
 			r.note("the merge block is left out: the run has no worktree of its own, so there is nothing to merge (isolation: %s)", r.isolation())
 		}
 	}
@@ -66,7 +74,8 @@ func (r *run) whole(ctx context.Context) *Summary {
 	if errors.Is(err, errPart) {
 		return &Summary{Run: r.x.Run, Name: r.file.Name, Status: event.Running, Err: err}
 	}
-	return r.finish(ctx, r.finally(ctx, err))
+	err = r.finally(ctx, err)
+	return r.finish(ctx, err, errors.Is(err, merging))
 }
 
 // otherwise adds to the facts of a resume what is not as the run was begun with: the
@@ -94,10 +103,13 @@ func (r *run) phases(ctx context.Context) error {
 	}
 	if left, wait := r.x.Agents.Waiting(r.x.Clock.Now()); left > 0 && r.resumed() {
 		text := "agents wait %s more for the end of the rate limit that the run has met; to ask them now: bide control %s retry-now"
-		if !wait {
+		switch {
+		case r.state.Pause.Down:
+			text = "agents are down, and are not asked for %s more; to ask them now: bide control %s retry-now"
+		case !wait:
 			text = "the rate limit that the run has met lasts %s more, longer than max_wait; if it is over already: bide control %s retry-now, and resume"
 		}
-		r.note(text, duration.Format(left.Round(time.Second)), r.x.Run)
+		r.x.NotePassing(text, duration.Format(left.Round(time.Second)), r.x.Run)
 	}
 	return r.within(ctx, t)
 }
@@ -123,12 +135,14 @@ func (r *run) dataflow(ctx context.Context) error {
 	return err
 }
 
-// finish tells the end and gives the summary.
-func (r *run) finish(ctx context.Context, err error) *Summary {
+// finish tells the end and gives the summary. done says that all has ended but perhaps the
+// merge of the run.
+func (r *run) finish(ctx context.Context, err error, done bool) *Summary {
 	s := &Summary{
 		Run: r.x.Run, Name: r.file.Name, Status: event.Succeeded, DurationMS: r.x.Clock.Now().Sub(r.started).Milliseconds(),
 		Steps:     r.x.Tally.Counts(),
 		Items:     r.tally.Items,
+		Letters:   r.tally.Letters,
 		Outputs:   r.outputs(),
 		Errors:    r.tally.Classes.List(),
 		Repeated:  r.tally.Repeated,
@@ -142,7 +156,9 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		s.Err = err
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
-	s.MergeWith = r.gitWork.MergeWith
+	if s.MergeWith = r.gitWork.MergeWith; s.MergeWith != "" && done && s.Status != event.Interrupted {
+		s.OnceMerged = r.onceMerged()
+	}
 	if left, _ := r.x.Agents.Waiting(r.x.Clock.Now()); left > 0 {
 		s.Limited = r.x.Clock.Now().Add(left)
 	}
@@ -158,6 +174,9 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 			diag.Count(n, what), which, diag.Plural(n, "was", "were"))
 	}
 	d := map[string]any{"steps": s.Steps, "items": s.Items, "outputs": s.Outputs, "errors": s.Errors, "usage": s.Usage, "name": s.Name}
+	if s.MergeWith != "" {
+		d["merge_with"], d["once_merged"] = s.MergeWith, s.OnceMerged
+	}
 	if at := r.x.Life.InterruptedAt(); s.Status == event.Interrupted && !at.IsZero() {
 		d["interrupted_at"] = at
 	}

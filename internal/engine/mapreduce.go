@@ -112,7 +112,7 @@ func (r *run) newMap(ctx context.Context, p step.Place) (*agents.Map, error) {
 	o := agents.Options{
 		Executor: r.x, Env: r.env, Seals: r.seals, Git: r.gitWork, State: r.state, Control: &r.control, Host: r.host, Place: p,
 		Total: r.tally.Items.Total, Tally: &r.tally, NotBefore: r.notBefore,
-		MaxParallel: r.opt.MaxParallel, Processors: r.opt.Processors, Canary: r.opt.Canary, AllowRedBase: r.opt.AllowRedBase,
+		MaxParallel: r.opt.MaxParallel, Canary: r.opt.Canary, AllowRedBase: r.opt.AllowRedBase,
 	}
 	if r.opt.Part != nil {
 		o.Halt = r.opt.Part.Halt
@@ -129,6 +129,16 @@ func (r *run) elsewhere(ctx context.Context, p step.Place) error {
 	items, err := x.Elsewhere(ctx)
 	if err != nil {
 		return err
+	}
+	if r.tally.Items.Total > 0 {
+		if !r.opt.Part.Lanes {
+			if err := r.gitWork.Freeze(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.host.Ready(ctx, x); err != nil { // lanes take over what it has recorded
+			return err
+		}
 	}
 	timeout, err := r.x.Span(ctx, p, r.file.Timeout)
 	if err != nil {

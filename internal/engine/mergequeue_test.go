@@ -595,6 +595,37 @@ func TestMergeQueueIsHeld(t *testing.T) {
 	}
 }
 
+// What is committed to the user's branch during the hold of a queue is verified with what is
+// merged so far: a mend there ends the hold.
+func TestMergeQueueIsMendedByACommit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(`
+isolation: worktree
+map:
+  input: seq 1 3
+  agent_template:
+    - shell: echo ${item} >f-${item}
+merge_queue:
+  flaky: 0
+  verify: test -e mend
+error_policy:
+  same_error:
+    max_hold: 1m
+    probe: {initial_delay: 50ms, backoff: fixed}
+    on_hold:
+      - shell: cd "@DIR@" && echo mended >mend && git add mend && git commit -qm mend -- mend
+`)
+	r.status("succeeded")
+	for name, want := range map[string]string{"f-1": "1\n", "f-2": "2\n", "f-3": "3\n", "mend": "mended\n"} {
+		if got := b.text(name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
 // A hold of the queue survives the process: the next one waits until the probe is due, and
 // has not forgotten what waits. bide control RUN probe verifies now.
 func TestMergeQueueIsHeldThroughAKill(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/dataflow"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
@@ -47,6 +50,9 @@ type Options struct {
 	// Commands is told how the run's commands are stopped while a function runs;
 	// the time counts for no timeout of theirs. nil: nobody stops them.
 	Commands func(suspend func(stop func()))
+	// Journaled is told how to wait until an event, by its number, would outlive a kill of
+	// this process: sinks are told of it before. nil: nobody waits.
+	Journaled func(written func(seq int64) error)
 	// Environ is the inherited environment; nil means os.Environ().
 	Environ []string
 	HTTP    *http.Client
@@ -86,7 +92,7 @@ func Label(s *workflow.Step) string { return s.Label() }
 func (opt *Options) header() (journal.Header, error) {
 	m := literals(opt.File)
 	opt.Hidden = m.Active()
-	if m := opt.File.Map; m != nil && m.Adaptive != nil && m.Adaptive.Min == 0 {
+	if workflow.FindsWidth(opt.File) {
 		opt.Processors = runtime.GOMAXPROCS(0)
 	}
 	recorded := opt.recorded(opt.File)
@@ -125,7 +131,9 @@ func fill(opt *Options) error {
 		return err
 	}
 	opt.Dir = dir
-	if info, err := os.Stat(dir); err != nil {
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the working directory of the run, %s, is not there: where it was renamed or moved, move it back, or have a link lead to its new place (ln -s NEW_PLACE %s), then try again", dir, diag.ShellWord(dir))
+	} else if err != nil {
 		return fmt.Errorf("the working directory: %w", err)
 	} else if !info.IsDir() {
 		return fmt.Errorf("the working directory %s is no directory", dir)

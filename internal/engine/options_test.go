@@ -107,7 +107,7 @@ var optionCells = []cell{
 	{field: "on_failure", want: evidence{"y": "fallback"}, steps: noted + `
     on_failure: {fallback: {command: echo fallback > @EV@/y}} #F`},
 	{field: "quota", want: evidence{"n": "a\na"}, steps: noted + `
-    quota: {name: q, ratio: 0.01, floor: 1} #F`},
+    quota: {name: q, ratio: 0.01, initial: 1} #F`},
 }
 
 // optionsElsewhere are those with a test of their own.
@@ -171,7 +171,7 @@ var callCells = []struct {
 	{"timeout", "Sleeps(0) with retry: 1, delay: 1ms", "timeout: 300ms", "", []float64{1}},
 	{"until", "Counts(1) with retry: 5, delay: 1ms", "until: result > 3", "a\na\na", []float64{1, 1}},
 	{"until", "Counts(1) with retry: 5, delay: 1ms", "until: (n) => n >= 3", "a\na", []float64{1}},
-	{"rules", "Fails(7) with retry: 5, delay: 80ms", "rules: [{on: network, retry: 9}, {on: exit_code(7), retry: 2, delay: 1ms, backoff: linear}]", "a\na\na", []float64{1, 2}},
+	{"rules", "Fails(7) with retry: 9, delay: 80ms", "rules: [{on: network, retry: 9}, {on: exit_code(7), retry: 2, delay: 1ms, backoff: linear}]", "a\na\na", []float64{1, 2}},
 	{"breaker", "Fails(7) with retry: 4, delay: 1ms", "breaker: 0.5/3/1min", "a\na\na", []float64{1, 1, 1}},
 	{"breaker", "Fails(7) with retry: 3, delay: 1ms", "breaker: 2/1min", "a\na", []float64{1, 1}},
 }
@@ -179,7 +179,7 @@ var callCells = []struct {
 // callsElsewhere are the options of calls with tests of their own.
 var callsElsewhere = map[string]string{
 	"budget_expires": "TestWaitsOfCallsGoOn", "fallback": "flow", "on_error": "flow", "cache": "flow", "cache_backend": "flow", "throttle": "flow",
-	"concurrency": "flow", "priority": "flow", "lazy": "flow", "policy": "check",
+	"concurrency": "flow", "priority": "flow", "lazy": "flow", "policy": "check", "limits": "pipelinelimits, a script",
 }
 
 // TestCallOptionsTakeEffect runs a pipeline with and without each option of a

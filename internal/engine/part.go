@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 )
@@ -32,6 +33,10 @@ type Part struct {
 	// Spent is how much of the workflow's timeout has passed in this life of the
 	// run before this part of it began.
 	Spent time.Duration
+	// Dir, if not "", is where this part works, in place of where the run was started: in a
+	// clone of the repository there. Git is what the others know of it.
+	Dir string
+	Git gitwork.Shared
 	// Lanes: this part works off items, and somebody else decides about the run: its
 	// timeout is kept there, and what is to follow its end is done there.
 	Lanes bool

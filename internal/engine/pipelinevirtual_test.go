@@ -54,7 +54,7 @@ func TestCallsUnderVirtualPorts(t *testing.T) {
 	t.Parallel()
 	for _, o := range option.Calls() {
 		name := o.CallName()
-		if o.Stream {
+		if o.Stream || name == "limits" { // of what a machine has, with other processes beside it: pipelinelimits.txtar
 			continue
 		}
 		if len(virtualCalls[name]) == 0 {

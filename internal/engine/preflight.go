@@ -52,12 +52,12 @@ func preflight(opt Options) error {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
 		}
 	}
-	if len(workflow.Limits(f)) > 0 {
+	if refs := inside.Limits(f); len(refs) > 0 {
 		c, err := limits.Read(opt.Store.Dir)
 		if err == nil {
-			err = workflow.LimitProblems(f, c).Err()
+			err = inside.LimitProblems(f, c).Err()
 		}
-		errs = append(errs, err)
+		errs = append(errs, err, limits.HeldAround(opt.Store.Dir, proc.Getenv(environ, limits.AroundEnv), workflow.LimitNames(refs)))
 	}
 	switch {
 	case opt.Canary == 0:

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
@@ -35,9 +37,21 @@ func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 		if st.Status != event.Succeeded && st.Status != event.CompletedWithFailures {
 			return nil, nil
 		}
+		// Somebody has merged it since, or a bide that was killed before it had recorded that. A
+		// run that failed in its merge goes on, and takes away what is left of it.
+		if is, err := gitwork.NoteMerged(ctx, j, st.Left); err != nil {
+			return nil, err
+		} else if is {
+			if st, err = j.State(ctx); err != nil {
+				return nil, err
+			}
+		}
 		var err error
 		if ended, err = lastSummary(ctx, opt, &j.Reader); err != nil {
 			return nil, err
+		}
+		if ended.Status = st.Status; st.Left.Command == "" {
+			ended.MergeWith, ended.OnceMerged = "", "" // it was merged since
 		}
 		return nil, &FinishedError{j.Run(), st.Status}
 	})
@@ -60,7 +74,7 @@ func lastSummary(ctx context.Context, opt Options, r *journal.Reader) (*Summary,
 	for _, s := range opt.Sinks {
 		s.Emit(last)
 	}
-	return summaryOf(opt, r, last)
+	return summaryOf(ctx, opt, r, last)
 }
 
 // reopen opens a run, lets change (which may be nil) look at it, and executes it.
@@ -102,6 +116,9 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if opt, err = recordedOptions(j, opt); err != nil {
 		return nil, err
 	}
+	if opt.Part != nil && opt.Part.Dir != "" {
+		opt.Dir = opt.Part.Dir
+	}
 	if err := fill(&opt); err != nil {
 		return nil, err
 	}
@@ -141,7 +158,7 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if n, err := proc.ReapOrphans(j.ProcDir()); err != nil {
 		return nil, fmt.Errorf("processes of the run's former life: %w", err)
 	} else if n > 0 {
-		if err := j.Append(event.Event{Type: event.Note, Message: fmt.Sprintf("%d processes of the run's former life were ended", n)}); err != nil {
+		if err := j.Append(event.Event{Type: event.Note, Message: fmt.Sprintf("%s of the run's former life %s ended", diag.Count(n, "process", "processes"), diag.Plural(n, "was", "were"))}); err != nil {
 			return nil, err
 		}
 	}

@@ -68,7 +68,7 @@ func (r *run) place() step.Place {
 // ending is how a run ends with an error, or with none.
 func (r *run) ending(err error) (status, message, class string) {
 	switch {
-	case err == nil && (r.tally.Failed || len(r.gitWork.Lost) > 0 || r.unmended()+r.tally.Unmerged+r.gitWork.Unmerged > 0):
+	case err == nil && (r.onceMerged() == event.CompletedWithFailures || r.gitWork.MergeWith != "" || r.tally.Unmerged+r.gitWork.Unmerged+r.gitWork.Stashed > 0):
 		return event.CompletedWithFailures, "", ""
 	case err == nil:
 		return event.Succeeded, "", ""
@@ -76,6 +76,14 @@ func (r *run) ending(err error) (status, message, class string) {
 		return event.Interrupted, "interrupted", "cancelled"
 	}
 	return event.Failed, r.x.Values.Mask().Text(err.Error()).Ends(step.Brief), driver.Class(err)
+}
+
+// onceMerged is how a run ends without an error whose work is merged.
+func (r *run) onceMerged() string {
+	if r.tally.Failed || len(r.gitWork.Lost) > 0 || r.unmended() > 0 {
+		return event.CompletedWithFailures
+	}
+	return event.Succeeded
 }
 
 // unmended is how many items, or steps of the run itself, failed and were tolerated

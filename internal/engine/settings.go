@@ -22,8 +22,8 @@ type Settings struct {
 	Profile     string            `json:"profile,omitempty"`
 	MaxParallel int               `json:"max_parallel,omitempty"`
 	Canary      int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
-	// Processors is how many there are where a run began whose map begins with as many
-	// items at once.
+	// Processors is how many there are where a run began of which a map or a foreach begins
+	// with as many at once.
 	Processors       int      `json:"processors,omitempty"`
 	MaxIterations    int      `json:"max_iterations,omitempty"`
 	All              bool     `json:"all,omitempty"` // items run whatever is unchanged

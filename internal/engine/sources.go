@@ -32,7 +32,7 @@ func (e *ChangedError) Error() string {
 	if e.AsRecorded {
 		return fmt.Sprintf("%s has changed since the run began:\n%s\nits secrets are not recorded, so that it cannot be used as it was: put it back, or leave out --as-recorded", e.Path, e.Diff)
 	}
-	return fmt.Sprintf("%s has changed since the run began:\n%s\nto continue with the file as it is now, resume with --force", e.Path, e.Diff)
+	return fmt.Sprintf("%s has changed since the run began:\n%s\nto continue with the file as it is now, add --force", e.Path, e.Diff)
 }
 
 // recordedOptions takes the settings and the file that the run was started
@@ -107,6 +107,11 @@ func sources(h journal.Header, opt Options) (func(path string) ([]byte, error), 
 	case changed != "":
 		return os.ReadFile, nil
 	}
+	return recordedText(h), nil
+}
+
+// recordedText reads files as a run has recorded them.
+func recordedText(h journal.Header) func(path string) ([]byte, error) {
 	return func(path string) ([]byte, error) {
 		if path == h.Path {
 			return h.Source, nil
@@ -117,7 +122,7 @@ func sources(h journal.Header, opt Options) (func(path string) ([]byte, error), 
 			}
 		}
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}, nil
+	}
 }
 
 func errOf(f *workflow.File, problems diag.List) error {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,7 +33,12 @@ type Summary struct {
 	Dir        string               `json:"-"` // of the run's journal
 	Err        error                `json:"-"`
 	// MergeWith is the command that merges what the run left in branches; "" for nothing.
-	MergeWith string `json:"-"`
+	// OnceMerged is how the run has ended once that is merged; "" where nothing is left,
+	// or more than a merge is missing.
+	MergeWith  string `json:"merge_with,omitempty"`
+	OnceMerged string `json:"once_merged,omitempty"`
+	// Letters are the items that are dead letters: those of the failed that can be run again.
+	Letters int `json:"-"`
 	// Repeated is what kept failing while the map was running; nil for nothing.
 	Repeated *policy.Repeated `json:"-"`
 	// Limited is until when a rate limit holds back the agents of a run that can continue;
@@ -47,7 +53,7 @@ type Summary struct {
 func (s *Summary) ExitStatus() int {
 	switch s.Status {
 	case event.Succeeded, event.CompletedWithFailures:
-		if s.Status == event.CompletedWithFailures && !s.AllowFailedItems {
+		if s.Status == event.CompletedWithFailures && (!s.AllowFailedItems || s.MergeWith != "") {
 			return 3
 		}
 		if slices.ContainsFunc(s.FailOn, s.has) {
@@ -67,7 +73,7 @@ func (s *Summary) has(kind string) bool {
 }
 
 // summaryOf is the summary that a run_finished tells.
-func summaryOf(opt Options, r *journal.Reader, e event.Event) (*Summary, error) {
+func summaryOf(ctx context.Context, opt Options, r *journal.Reader, e event.Event) (*Summary, error) {
 	id := r.Run()
 	s := &Summary{}
 	if len(e.Data) > 0 {
@@ -85,5 +91,12 @@ func summaryOf(opt Options, r *journal.Reader, e event.Event) (*Summary, error) 
 		s.FailOn = opt.FailOn
 	}
 	s.MapReduce, s.Pipeline, s.Dir = r.Header().Kind == workflow.MapReduce.String(), r.Header().Kind == workflow.Dataflow.String(), r.Dir()
+	if s.Items.Failed > 0 { // some may have been given up since
+		now, err := r.Summary(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.Letters = now.Items.DeadLettered
+	}
 	return s, nil
 }

@@ -568,13 +568,13 @@ map:
 	b.write("a.txt", "a")
 	b.write("b.txt", "b")
 	b.output("git add . && git commit -qm files")
-	b.run(text).status(event.Succeeded)
+	b.run(text).status(event.CompletedWithFailures)
 	b.ranItems("a.txt b.txt")
 	text = strings.Replace(text, "echo ${item} > done", "date +%N > done", 1)
-	b.run(text).status(event.Succeeded)
+	b.run(text).status(event.CompletedWithFailures)
 	b.ranItems("a.txt b.txt") // other steps
 	r := b.run(text)
-	r.status(event.Succeeded)
+	r.status(event.CompletedWithFailures)
 	b.ranItems("a.txt b.txt") // whose commits nobody has merged
 	if got := r.of(event.ItemStarted)[0].Message; !strings.Contains(got, "are not in the branch") {
 		t.Errorf("it runs as %q", got)
@@ -584,6 +584,49 @@ map:
 	b.ranItems("a.txt b.txt")
 	b.run(text).status(event.Succeeded)
 	b.ranItems("")
+}
+
+// TestUnchangedAndUndone: an item runs whose work was taken back, or of which a file is gone,
+// since it came to the branch; not one whose file the run itself moved, or somebody edited.
+func TestUnchangedAndUndone(t *testing.T) {
+	text := `
+name: undone
+mode: mapreduce
+isolation: worktree
+map:
+  input: [a, b, c]
+  skip_unchanged: true
+  max_parallel: 1
+  agent_template:
+    - shell: "echo ${item} >> $EV/ran; mkdir -p out tmp; for f in out tmp was; do echo ${item} > $f/${item}; done"
+reduce:
+  - shell: "cat tmp/* > sum; rm -rf tmp; true"
+`
+	b := newBench(t)
+	b.git()
+	for _, item := range []string{"a", "b", "c"} {
+		b.write("was/"+item, "before\n")
+	}
+	b.output("git add . && git commit -qm files && git tag start")
+	b.opt.Yes = true
+	b.run(text).status(event.Succeeded)
+	b.ranItems("a b c")
+	for _, c := range []struct{ do, want string }{
+		{"true", ""}, // the run itself has removed a file of each
+		{"echo more >> out/a; git commit -qam edit", ""},
+		{"git rm -q out/b; git commit -qm gone", "b"},
+		{"git checkout -q start was/c; git commit -qm before", "c"},
+		{"git revert --no-edit -m 1 HEAD", "c"},
+		{"true", ""},
+	} {
+		b.output(c.do)
+		r := b.run(text)
+		r.status(event.Succeeded)
+		b.ranItems(c.want)
+		if c.want != "" && !strings.Contains(r.of(event.ItemStarted)[0].Message, "undone since, or is gone") {
+			t.Errorf("after %q it runs as %q", c.do, r.of(event.ItemStarted)[0].Message)
+		}
+	}
 }
 
 // TestUnchangedDecidedTwice: a run that is cut short while it decides continues with

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"iter"
@@ -54,9 +53,7 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	if ports.Data {
 		x.Actions, x.Skipped = step.Checked{Actions: ports.Actions, Note: x.NoteOnce}, x.WarnMisspelt
 	}
-	if ports.Machine != nil && len(workflow.Limits(opt.File)) > 0 {
-		x.Machine = ports.Machine
-	}
+	x.Machine = ports.Machine
 	if ports.Composed != nil {
 		r.opt.composed = func(x *step.Executor) {
 			ports.Composed(func() { x.Life.Halt(ErrInterrupted) }, func(q *journal.ControlRequest) { r.control.CarryOut(x, q) })
@@ -97,8 +94,8 @@ func (v *virtual) goOn(ctx context.Context) (err error) {
 // plain keeps facts without their details: there is no later life of the run to read them.
 type plain struct{ step.Recorder }
 
-// Detail makes nothing.
-func (plain) Detail(func() any) json.RawMessage { return nil }
+// Detailed reports that there are none.
+func (plain) Detailed() bool { return false }
 
 // givenResults notes what becomes of work items, as a journal would, and masks what
 // is recorded.

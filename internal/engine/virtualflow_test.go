@@ -56,14 +56,15 @@ var virtualFlows = map[string][]string{
 	"circuit_breaker":      {one("down", "attempts: 9, circuit_breaker: {failure_threshold: 3, timeout: 30s}")},
 	"timeout":              {one("slow", "attempts: 2, timeout: 3s")},
 	"on_failure":           {one("down", "attempts: 2, on_failure: continue"), one("down", "attempts: 2, on_failure: {fallback: {command: 'echo none'}}"), one("down", "attempts: 2, on_failure: {fallback: {command: 'exit 3'}}")},
-	"quota":                {"commands: [{foreach: [down1, down2, down3], continue_on_error: true, do: [{http: 'http://example.test/${item}', retry: {attempts: 5, quota: {name: q, ratio: 0.1, floor: 2}}}]}]\n"},
+	"quota":                {"commands: [{foreach: [down1, down2, down3], continue_on_error: true, do: [{http: 'http://example.test/${item}', retry: {attempts: 5, quota: {name: q, ratio: 0.1, initial: 2}}}]}]\n"},
 
 	"map sort_by":                     {each("{n: 2}, {n: 1}", "  sort_by: n\n")},
 	"map filter":                      {each("1, 2, 3", "  filter: item > 1\n")},
 	"map distinct":                    {each("{n: 2}, {n: 1}, {n: 2}", "  distinct: n\n")},
 	"map offset":                      {each("1, 2, 3", "  offset: 1\n"), each("1, 2, 3", "  offset: 3\n")},
 	"map max_items":                   {each("1, 2, 3", "  max_items: 2\n")},
-	"map max_parallel":                {each("a, flaky, b, down, c", "  max_parallel: 2\n"), each("a, flaky, b, down, c", "  max_parallel: 1\n")},
+	"map min_items":                   {each("1, 2, 3", "  min_items: 3\n")},
+	"map max_parallel":                {each("a, flaky, b, down, c", "  max_parallel: 2\n"), each("a, flaky, b, down, c", "  max_parallel: 1\n"), each("a, b, c, d, e, f, g", "  max_parallel: {min: 1, max: 3}\n")},
 	"map canary":                      {each("down1, a, b, c", "  max_parallel: 1\n  canary: 2\n"), each("a, down1, b, c", "  max_parallel: 1\n  canary: {items: 2, need: 1}\n")},
 	"map item_budget":                 {each("a, slow", "  item_budget: {time: 1m}\n"), each("a, flaky, down", "  retry: {attempts: 9, initial_delay: 1s}\n  item_budget: {time: 3500ms, on_exceeded: skip}\n")},
 	"map label":                       {each("a, down", "  label: item ${item}\n")},
@@ -103,6 +104,7 @@ var virtualFlows = map[string][]string{
 	"step on_success":           {"commands: [{http: 'http://example.test/fine', on_success: {http: 'http://example.test/down'}}]\n"},
 	"validate threshold":        {"commands: [{validate: {commands: [{http: 'http://example.test/fine'}], threshold: 50, on_incomplete: {commands: [{http: 'http://example.test/more'}], max_attempts: 2, retry_delay: 3s, fail_workflow: false}}}]\n"},
 	"goal_seek timeout":         {"commands: [{goal_seek: {goal: x, do: [{http: 'http://example.test/fine'}], validate: 'score: 1', threshold: 50, max_attempts: 9, timeout: 2500ms}}]\n"},
+	"foreach parallel":          {"commands: [{foreach: [a, b, c, d, e, f, g, h], parallel: {min: 1, max: 3}, do: [{http: 'http://example.test/${item}'}]}]\n"},
 	"foreach continue_on_error": {"commands: [{foreach: [a, down, b], parallel: 2, continue_on_error: true, do: [{http: 'http://example.test/${item}'}]}, {http: 'http://example.test/${foreach.failed}'}]\n"},
 }
 

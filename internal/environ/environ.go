@@ -88,7 +88,7 @@ func New(opt Options) *Environment {
 		// CLAUDECODE makes an agent CLI refuse to run inside another one.
 		if ok && name != "CLAUDECODE" {
 			// What was inherited is nobody's code.
-			e.set(name, template.Value{V: v, Origin: template.Data})
+			e.set(name, template.Value{V: v, Origin: template.Quoted})
 		}
 	}
 	for _, p := range opt.File.Params {
@@ -228,7 +228,7 @@ func (e *Environment) compute(ctx context.Context, v workflow.EnvVar, sc *vars.S
 	switch {
 	case v.Command != nil:
 		text, err := e.output(ctx, v.Command, sc)
-		return template.Value{V: text, Origin: template.Data}, err
+		return printed(v.Name, text), err
 	case v.Condition != nil:
 		ok, err := v.Condition.EvalBool(template.Resolver(sc))
 		if err != nil {
@@ -238,9 +238,28 @@ func (e *Environment) compute(ctx context.Context, v workflow.EnvVar, sc *vars.S
 		if ok {
 			text = v.WhenTrue
 		}
-		return expand(text, sc)
+		return expandFor(v.Name, text, sc)
 	}
-	return expand(v.Text, sc)
+	return expandFor(v.Name, v.Text, sc)
+}
+
+// printed is the value of a variable that a command prints, which is data; but that this
+// command chooses what programs run, is what the file says.
+func printed(name, text string) template.Value {
+	if template.ChoosesProgram(name) {
+		return template.Value{V: text, Origin: template.Quoted}
+	}
+	return template.Value{V: text, Origin: template.Data}
+}
+
+// expandFor gives the value of a variable. Data does not choose what programs run, as in a
+// shell text; what a command prints that the file names is the author's choice.
+func expandFor(name string, t *template.Text, sc *vars.Scope) (template.Value, error) {
+	v, err := expand(t, sc)
+	if err == nil && v.Origin == template.Data && template.ChoosesProgram(name) {
+		err = fmt.Errorf("data in %s would choose what programs run, by way of the variable; write |raw behind its name if it is meant to", t)
+	}
+	return v, err
 }
 
 func expand(t *template.Text, sc *vars.Scope) (template.Value, error) {

@@ -48,7 +48,7 @@ func readFile(ctx context.Context, f workflow.EnvFile, base string, sc *vars.Sco
 		if !ok || !isName(name) {
 			return "", fmt.Errorf("%s:%d: %q is no NAME=value line", path, n, line)
 		}
-		set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Data})
+		set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Quoted})
 	}
 	if err := lines.Err(); err != nil {
 		return "", fmt.Errorf("%s: env_files: %s: %w", f.Pos, path, err)

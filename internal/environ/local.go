@@ -51,6 +51,9 @@ func (o *layer) find(name string) (v template.Value, known bool) {
 // Base is the environment of a step without an env of its own.
 func (e *Environment) Base() Local { return Local{base: e.base} }
 
+// Of is the environment that a list is, as os/exec wants it.
+func Of(list []string) Local { return Local{base: list} }
+
 // List gives the environment as os/exec wants it. It must not be changed.
 func (l Local) List() []string {
 	if l.own == nil {

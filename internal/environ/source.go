@@ -73,7 +73,7 @@ func (s *source) Env(name string) (template.Value, bool) {
 			s.failed("env "+name, err)
 			return template.Value{}, false
 		}
-		return template.Value{V: text, Origin: template.Data}, true
+		return printed(name, text), true
 	}
 	v, ok := s.values[name]
 	return v, ok
@@ -93,7 +93,7 @@ func (s *source) failed(what string, err error) {
 // same with us and with the shell.
 func exported(v template.Value) template.Value {
 	if s, ok := v.V.(string); ok && strings.ContainsAny(s, "$`\"'\\;&|<>()#!\n") {
-		v.Origin = template.Data
+		v.Origin = max(v.Origin, template.Quoted)
 	}
 	return v
 }

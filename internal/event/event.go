@@ -185,13 +185,13 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 // carry are zero and are left out of the JSON.
 //
 //	run_started                Label (workflow name), Data (file, directory, parameters and inputs)
-//	run_resumed                Label, Total, Data (where the items stand; since when it is paused; the
+//	run_resumed                Label, Total, Data (where the items stand; what holds it up, a [Resumed]; the
 //	                           items at once that were asked for; whether its file is another one)
 //	phase_started, …_finished  Phase, Status
 //	step_started               Step, Label, Message (outside of items, the label with its variables filled in, where it has any), Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
 //	                           not run yet; shown, never journalled. Of a limit of the machine Message (what it waits for), and
-//	                           "limit" in the Data; of an item that waits so, no Step
+//	                           "limit" and "paused" in the Data; of an item that waits so, no Step
 //	attempt_started            Step, Attempt; DelayMS and From where it has waited so long for a limit of the machine of that name
 //	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS; Status where the retries of the step end with it:
 //	                           the driver.Reason for that
@@ -234,7 +234,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	canary_finished            Status, Message (whether the other items start), Total (how many of the first items must succeed), Data (how
 //	                           many did)
 //	width_changed              Total (how many items run at once from now on), Message (and why), Data (what the map has learned of the
-//	                           time that items take): with max_parallel: auto, or from min to max
+//	                           time that items take): with max_parallel: auto, or from min to max. With Step and Label it is a foreach
+//	                           that finds out how many of its values run at once
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
 //	agent_paused               Step, Item, Index, Label (the agent), DelayMS, Class (of what it answered), Message, Data (a [Pause]): of a
@@ -247,9 +248,9 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           counts in Data {"calls"}
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
-//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged] (Label: the command that
-//	                           merges it), [Merged]; Data of the last two: the places of items whose work is merged by now
-//	run_finished               Status, DurationMS, Class, Message, Data (the summary; interrupted_at, since when nothing new began)
+//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Passing] for one that is soon no
+//	                           longer true, [Unmerged] (Label: the command that merges it), [Merged]; Data of the last two: the places of items whose work is merged by now
+//	run_finished               Status, DurationMS, Class, Message, Data (the summary; interrupted_at, since when nothing new began; of work that is not merged merge_with, the command, and once_merged, the status that the run has then)
 type Event struct {
 	// Seq is the event's place in the journal, from 1; 0 before it is recorded.
 	Seq  int64     `json:"seq,omitempty"`
@@ -288,6 +289,22 @@ type Event struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
+// EditedItem is the data that an item has from an [ItemRequeued] on; nil where it is as
+// before, and for other events.
+func (e Event) EditedItem() json.RawMessage {
+	var d struct {
+		Item json.RawMessage `json:"item"`
+	}
+	if e.Type != ItemRequeued || len(e.Data) == 0 || json.Unmarshal(e.Data, &d) != nil {
+		return nil
+	}
+	return d.Item
+}
+
+// InputStep is the path under which a map records what the command of its input wrote to
+// standard error. It is no step that could run again by itself.
+const InputStep = "map.input"
+
 // Logged is the class of a note that somebody asked for, with on_error: log; it is
 // shown also where notes are not.
 const Logged = "logged"
@@ -295,6 +312,10 @@ const Logged = "logged"
 // Unmerged is the class of the note that a life of a run ends with where work of items
 // is not merged; what the next life says takes its place, and what is merged later.
 const Unmerged = "unmerged"
+
+// Passing is the class of a note that is true when it is told, and later not: it is shown
+// as it happens, and no reader keeps it.
+const Passing = "passing"
 
 // LostWork is the class of a note that work of steps that had ended is lost: until all of them have run again, the run ends with failures.
 const LostWork = "lost_work"
@@ -315,13 +336,33 @@ type LandedMerge struct {
 	Commit string `json:"commit"`
 }
 
+// LeftWork is the data of a note of Unmerged: the commits that wait to be merged, and the
+// branch into which.
+type LeftWork struct {
+	Commits []string `json:"commits,omitempty"`
+	Into    string   `json:"into,omitempty"`
+}
+
 // Merged is the class of the note that all that was left is merged.
 const Merged = "merged"
 
 // MergedItems is the data of a note of what was merged after the end of a run: the
-// places of the items in the list, as in Index.
+// places of the items in the list, as in Index, and the last commit by which they were, as in
+// LandedMerge. Unverified: the verify of the run's merge queue was left out.
 type MergedItems struct {
-	Items []int `json:"items,omitempty"`
+	Items      []int  `json:"items,omitempty"`
+	Commit     string `json:"commit,omitempty"`
+	Unverified bool   `json:"unverified,omitempty"`
+}
+
+// StatusMerged is how a run has ended with a note of Merged, of which nothing but that merge
+// was missing: once is what it has told of that.
+func StatusMerged(once string, note Event) string {
+	var d MergedItems
+	if len(note.Data) > 0 && json.Unmarshal(note.Data, &d) == nil && d.Unverified {
+		return CompletedWithFailures
+	}
+	return once
 }
 
 // Kept reports whether events of a type are journalled.
@@ -409,10 +450,29 @@ type Pause struct {
 	Since time.Time `json:"since,omitzero"`
 	// Streak is the number of pauses without another answer between them.
 	Streak int `json:"streak,omitempty"`
-	// Down says of an agent of a chain that it failed again and again, and met no limit.
+	// Down says that what is waited for is no limit: agents of a chain failed again and again.
 	Down bool `json:"down,omitempty"`
+	// Chain is the chain of which with this pause all agents are paused; nil for none.
+	Chain *ChainPause `json:"chain,omitempty"`
 	// Noted is when it was recorded; zero where nobody knows.
 	Noted time.Time `json:"-"`
+}
+
+// Resumed is what held up a run when it was resumed: part of the data of run_resumed.
+type Resumed struct {
+	Paused time.Time `json:"paused_since,omitzero"` // by somebody
+	// Hold is the data of the last event of the hold that lasts, and QueueHold that of the hold
+	// of the merge queue; nil for none.
+	Hold      json.RawMessage `json:"hold,omitempty"`
+	QueueHold json.RawMessage `json:"queue_hold,omitempty"`
+}
+
+// ChainPause is that all agents of a chain are paused: until when none of them is asked, and
+// whether all of them are down.
+type ChainPause struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until,omitzero"`
+	Down  bool      `json:"down,omitempty"`
 }
 
 // Resumed is a recorded pause as it stands in a later life of the run. Where the clock has

@@ -42,20 +42,15 @@ func (it Item) brief() string {
 	}
 	var text string
 	switch data[0] {
-	case '"':
-		if json.Unmarshal(data, &text) != nil {
-			return ""
-		}
-	case '{':
+	case '"', '{':
 		is, err := value.Parse(data)
-		members, ok := is.(map[string]any)
-		if err != nil || !ok {
+		if err != nil {
 			return ""
 		}
-		for _, name := range telling {
-			if text, _ = members[name].(string); text != "" {
-				break
-			}
+		members, _ := is.(map[string]any)
+		text, _ = is.(string)
+		for i := 0; text == "" && i < len(telling); i++ {
+			text, _ = members[telling[i]].(string)
 		}
 	}
 	if text == "" {

@@ -41,6 +41,29 @@ type Checks struct {
 // RedBase says whether a check fails on the base as well.
 func (c *Checks) RedBase(check int) bool { return c.red[check] }
 
+// Recall takes over which checks have failed on the base before this life of the run, and
+// gives those that did not run there. p is where items run.
+func (c *Checks) Recall(p step.Place) (open []int) {
+	c.red = map[int]bool{}
+	if c.asked() == nil {
+		return nil
+	}
+	p.Rounds = onBase
+	for i, s := range c.asked().Checks {
+		switch rec, ok := p.Past[p.Path(s.Path)]; {
+		case workflow.ReadsItem(c.Executor.File, s), ok && rec.Status == event.Succeeded:
+		case ok && rec.Status == event.Failed && c.AllowRed:
+			c.red[i] = true
+		default:
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// onBase is the round in which the checks run on what the items start from.
+const onBase = "@base"
+
 // asked is what the file asks for; nil for nothing.
 func (c *Checks) asked() *workflow.Evidence { return c.Executor.File.Map.Evidence }
 
@@ -54,7 +77,7 @@ func (c *Checks) Show(ctx context.Context, p step.Place, a *gitwork.Agent) error
 		return nil
 	}
 	for round := 1; ; round++ {
-		at, err := a.Tree.Commit(ctx, c.Git.LeftMessage(a))
+		at, err := a.Tree.Commit(ctx, c.Git.LeftMessage(c.Git.Label(a)))
 		if err != nil {
 			return err
 		}
@@ -280,18 +303,8 @@ func (c *Checks) Base(ctx context.Context, p step.Place) (err error) {
 	if c.Git.Tree == nil {
 		return errNoWorktrees
 	}
-	c.red = map[int]bool{}
-	p.Rounds = "@base"
-	var open []int
-	for i, s := range e.Checks {
-		switch rec, ok := p.Past[p.Path(s.Path)]; {
-		case workflow.ReadsItem(c.Executor.File, s), ok && rec.Status == event.Succeeded:
-		case ok && rec.Status == event.Failed && c.AllowRed:
-			c.red[i] = true
-		default:
-			open = append(open, i)
-		}
-	}
+	open := c.Recall(p)
+	p.Rounds = onBase
 	if len(open) == 0 {
 		return nil
 	}

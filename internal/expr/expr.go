@@ -84,10 +84,14 @@ type SyntaxError struct {
 	Offset     int    // of the fault, in bytes from the start of the source
 	Message    string // what is wrong
 	Suggestion string // what to do about it; may be empty
+	At         string // file:line:col of the fault, where that is known
 }
 
 func (e *SyntaxError) Error() string {
 	s := fmt.Sprintf("at byte %d: %s", e.Offset, e.Message)
+	if e.At != "" {
+		s = e.At + ": " + e.Message
+	}
 	if e.Suggestion != "" {
 		s += "; " + e.Suggestion
 	}

@@ -144,8 +144,11 @@ func (f *Failure) Beside(output bool) *Failure {
 
 // ExitCode gives the exit status that an error tells of.
 func ExitCode(err error) (int, bool) {
-	var e interface{ ExitCode() int }
-	if errors.As(err, &e) {
+	type exited interface {
+		error
+		ExitCode() int
+	}
+	if e, ok := errors.AsType[exited](err); ok {
 		return e.ExitCode(), true
 	}
 	return 0, false
@@ -175,16 +178,24 @@ func Under(p *retry.Policy, err error) error {
 // Input reports whether an attempt could not begin, as it could not the next
 // time: by the method Input of an error.
 func Input(err error) bool {
-	var e interface{ Input() bool }
-	return errors.As(err, &e) && e.Input()
+	type unbegun interface {
+		error
+		Input() bool
+	}
+	e, ok := errors.AsType[unbegun](err)
+	return ok && e.Input()
 }
 
 // Shortage reports whether the system had no room for a file or a process of
 // ours, for which nobody's attempt is to blame: by the method Shortage of an
 // error, or because no file could be opened.
 func Shortage(err error) bool {
-	var e interface{ Shortage() bool }
-	return errors.As(err, &e) && e.Shortage() || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+	type short interface {
+		error
+		Shortage() bool
+	}
+	e, ok := errors.AsType[short](err)
+	return ok && e.Shortage() || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Tails gives the ends of what a failed attempt printed, "" of any other

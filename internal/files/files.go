@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -113,25 +112,6 @@ func (n Name) Create() (f *os.File, err error) {
 		err = fmt.Errorf("%w: nobody reads from this pipe", err)
 	}
 	return f, err
-}
-
-// Find gives the files that match the path as a pattern of filepath.Match, by
-// their full paths, in order.
-func (n Name) Find() ([]string, error) {
-	if !n.ByData && filepath.IsAbs(n.Path) {
-		return filepath.Glob(n.Path)
-	}
-	if !n.ByData && !filepath.IsLocal(n.Path) {
-		return filepath.Glob(n.Full())
-	}
-	// What looks like a pattern in the name of the directory is none.
-	return within(n, func(root *os.Root, path string) ([]string, error) {
-		found, err := fs.Glob(root.FS(), filepath.ToSlash(filepath.Clean(path)))
-		for i := range found {
-			found[i] = filepath.Join(n.Dir, filepath.FromSlash(found[i]))
-		}
-		return found, err
-	})
 }
 
 // MaxRead is how many bytes Read reads of a file at most.

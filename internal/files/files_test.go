@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	pathpkg "path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,6 +89,52 @@ func TestFind(t *testing.T) {
 	}
 	if got, err := (files.Name{Dir: dir, Path: "../*", ByData: true}).Find(); err == nil {
 		t.Errorf("outside: %q", got)
+	}
+}
+
+// TestFindIsGlob: patterns mean the same wherever files are looked for. Find gives
+// directories and links as well.
+func TestFindIsGlob(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[b]*")
+	for _, f := range []string{"a.go", "b.txt", ".x.go", "sub/c.go", "sub/.d/e.go", "sub/deep/f.go", ".git/g.go", "[x"} {
+		path := filepath.Join(dir, f)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(outside, "o.go"), nil, 0o600), os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink("nowhere", filepath.Join(dir, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]string{
+		"*.go": "a.go", ".*.go": ".x.go", "*": "[x a.go b.txt dangling out sub", "**/*.go": "a.go sub/c.go sub/deep/f.go",
+		"sub/**": "sub/c.go sub/deep sub/deep/f.go", "sub/.d/*": "sub/.d/e.go", "s*": "sub", `\[x`: "[x", "none": "", "a.go/*": "", "./a.go": "a.go",
+		"out": "out", "dangling/*": "",
+	} {
+		for _, byData := range []bool{false, true} {
+			found, err := files.Name{Dir: dir, Path: pattern, ByData: byData}.Find()
+			var names []string
+			for _, f := range found {
+				names = append(names, strings.TrimPrefix(f, dir+"/"))
+			}
+			if got := strings.Join(names, " "); err != nil || got != want {
+				t.Errorf("%s, by data %v: %q, %v; want %q", pattern, byData, got, err, want)
+			}
+		}
+	}
+	for byData, want := range map[bool]int{false: 1, true: 0} { // data does not lead out of the directory
+		if found, err := (files.Name{Dir: dir, Path: "*/o.go", ByData: byData}).Find(); err != nil || len(found) != want {
+			t.Errorf("by data %v: %q, %v", byData, found, err)
+		}
+	}
+	if _, err := (files.Name{Dir: dir, Path: "a/["}).Find(); !errors.Is(err, pathpkg.ErrBadPattern) {
+		t.Errorf("a bad pattern: %v", err)
+	}
+	if found, err := (files.Name{Dir: "elsewhere", Path: outside + "/*"}).Find(); err != nil || len(found) != 1 {
+		t.Errorf("an absolute pattern: %q, %v", found, err)
+	}
+	if found, err := (files.Name{Dir: filepath.Join(dir, "sub"), Path: "../*.go"}).Find(); err != nil || len(found) != 1 || found[0] != filepath.Join(dir, "a.go") {
+		t.Errorf("beside the directory: %q, %v", found, err)
 	}
 }
 

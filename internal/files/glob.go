@@ -11,10 +11,45 @@ import (
 	"strings"
 )
 
-// Glob gives the files below dir that match a pattern of [Match], in the order of
-// their names; one without a slash matches files in dir alone. Wildcards do not match
-// a dot at the beginning of a name, and ** does not follow symbolic links.
+// Patterns are those of path.Match, in which ** stands for any number of directories.
+// Where files are looked for, a wildcard matches no slash and no dot at the beginning of
+// a name, as in a shell, and ** follows no symbolic links.
+
+// Glob gives the regular files below dir that match a pattern, in the order of their
+// names; one without a slash matches files in dir alone.
 func Glob(dir, pattern string, add func(string) error) error {
+	t := machine(dir)
+	return glob(t, pattern, func(path string) error {
+		if info, err := t.stat(path); err != nil || !info.Mode().IsRegular() {
+			return unlessGone(err)
+		}
+		return add(path)
+	})
+}
+
+// Find gives the files and directories that match the path as a pattern, by their full
+// paths, in order. What looks like a pattern in the name of the directory is none.
+func (n Name) Find() (found []string, err error) {
+	if !n.ByData {
+		err = glob(machine(n.Dir), n.Path, func(path string) error {
+			found = append(found, Name{Dir: n.Dir, Path: path}.Full())
+			return nil
+		})
+		slices.Sort(found)
+		return found, err
+	}
+	return within(n, func(root *os.Root, pattern string) ([]string, error) {
+		err := glob(confined(root), pattern, func(path string) error {
+			found = append(found, filepath.Join(n.Dir, path))
+			return nil
+		})
+		slices.Sort(found)
+		return found, err
+	})
+}
+
+// glob gives what matches a pattern in a tree.
+func glob(t tree, pattern string, add func(string) error) error {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return fmt.Errorf("the pattern %s: %w", pattern, err)
 	}
@@ -24,13 +59,53 @@ func Glob(dir, pattern string, add func(string) error) error {
 		root = "/"
 	}
 	names := slices.DeleteFunc(strings.Split(rest, "/"), func(s string) bool { return s == "" || s == "." })
-	g := &globber{dir: dir, add: add, seen: map[string]bool{}}
+	g := &globber{tree: t, add: add, seen: map[string]bool{}}
 	return g.match(root, names)
 }
 
-// Match reports whether a file name fits a pattern of path.Match, in which **
-// stands for any number of directories. A pattern without a slash is compared
-// with the last element of the name. The error is path.ErrBadPattern.
+// tree is where files are looked for; names in it are relative to its directory.
+type tree struct {
+	stat, lstat func(name string) (fs.FileInfo, error)
+	read        func(name string) ([]fs.DirEntry, error)
+}
+
+// machine is a directory of this machine, out of which names may lead.
+func machine(dir string) tree {
+	full := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(dir, name, ".")
+	}
+	return tree{
+		stat:  func(name string) (fs.FileInfo, error) { return os.Stat(full(name)) },
+		lstat: func(name string) (fs.FileInfo, error) { return os.Lstat(full(name)) },
+		read:  func(name string) ([]fs.DirEntry, error) { return os.ReadDir(full(name)) },
+	}
+}
+
+// confined is a directory that nothing leads out of. A link out of it is found where it
+// matches, and who opens it is told; what is behind it is not looked for.
+func confined(root *os.Root) tree {
+	return tree{
+		stat:  func(name string) (fs.FileInfo, error) { return root.Stat(filepath.Join(name, ".")) },
+		lstat: func(name string) (fs.FileInfo, error) { return root.Lstat(filepath.Join(name, ".")) },
+		read: func(name string) ([]fs.DirEntry, error) {
+			f, err := root.Open(filepath.Join(name, "."))
+			if err != nil {
+				return nil, err
+			}
+			entries, err := f.ReadDir(-1)
+			slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+			return entries, errors.Join(err, f.Close())
+		},
+	}
+}
+
+// Match reports whether a file name matches a pattern. One without a slash is compared
+// with the last element of the name, and wildcards match dots everywhere: it says which
+// of some files are meant, as git does, and looks for none. The error is
+// path.ErrBadPattern.
 func Match(pattern, name string) (bool, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return false, err
@@ -48,7 +123,7 @@ func Match(pattern, name string) (bool, error) {
 }
 
 // matchParts compares element by element. It keeps, for each prefix of the
-// pattern, which prefixes of the name it fits, so that no pattern takes more
+// pattern, which prefixes of the name it matches, so that no pattern takes more
 // than the product of both lengths.
 func matchParts(pattern, name []string) (bool, error) {
 	fits := make([]bool, len(name)+1)
@@ -73,13 +148,13 @@ func matchParts(pattern, name []string) (bool, error) {
 }
 
 type globber struct {
-	dir  string // what relative paths start from
+	tree
 	add  func(string) error
 	seen map[string]bool // two ways of ** may lead to the same file
 	many bool            // there is a **: only then can that be
 }
 
-// match gives the files that fit names, below at.
+// match gives what matches names, below at.
 func (g *globber) match(at string, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -92,7 +167,7 @@ func (g *globber) match(at string, names []string) error {
 	if !strings.ContainsAny(name, `*?[\`) {
 		return g.take(join(at, name), rest)
 	}
-	entries, err := os.ReadDir(g.real(at))
+	entries, err := g.read(at)
 	if err != nil {
 		return unlessGone(err)
 	}
@@ -110,8 +185,8 @@ func (g *globber) match(at string, names []string) error {
 	return nil
 }
 
-// deep matches rest in at and in all directories below it. ** at the end
-// stands for all files.
+// deep matches rest in at and in all directories below it. ** at the end stands for all
+// that is there.
 func (g *globber) deep(at string, rest []string) error {
 	if len(rest) == 0 {
 		rest = []string{"*"}
@@ -119,7 +194,7 @@ func (g *globber) deep(at string, rest []string) error {
 	if err := g.match(at, rest); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(g.real(at))
+	entries, err := g.read(at)
 	if err != nil {
 		return unlessGone(err)
 	}
@@ -133,29 +208,32 @@ func (g *globber) deep(at string, rest []string) error {
 	return nil
 }
 
-// take continues with a name that fits: into a directory, or it is a file.
+// take continues with a name that matches: into a directory, or it is found.
 func (g *globber) take(path string, rest []string) error {
-	info, err := os.Stat(g.real(path))
+	info, err := g.lstat(path)
 	if err != nil {
 		return unlessGone(err)
 	}
-	switch {
-	case len(rest) > 0 && info.IsDir():
+	if len(rest) > 0 {
+		link := info.Mode()&fs.ModeSymlink != 0
+		if link {
+			info, err = g.stat(path)
+		}
+		switch {
+		case err != nil && link:
+			return nil // it leads nowhere, or out of the directory
+		case !info.IsDir():
+			return nil
+		}
 		return g.match(path, rest)
-	case len(rest) > 0 || !info.Mode().IsRegular() || g.seen[path]:
+	}
+	if g.seen[path] {
 		return nil
 	}
 	if g.many {
 		g.seen[path] = true
 	}
 	return g.add(path)
-}
-
-func (g *globber) real(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(g.dir, path, ".")
 }
 
 // join keeps a relative path as it was written.

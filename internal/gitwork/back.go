@@ -23,6 +23,9 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 	if err := g.commitLeft(ctx); err != nil {
 		return err
 	}
+	if err := g.tellStashed(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
 	did, err := g.Tree.Committed(ctx)
 	if err != nil {
 		return err
@@ -30,6 +33,9 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 	ahead, err := g.Repo.HasNewCommits(ctx, g.Tree.Dir, g.Tree.Base)
 	if err != nil {
 		return err
+	}
+	if g.Shared != nil {
+		return g.mergeShared(ctx, ahead, items)
 	}
 	if !ahead {
 		if g.x.File.Merge != nil {
@@ -46,16 +52,15 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 		}
 	}
 	if !g.Yes && (g.x.Ask == nil || !g.x.Ask(fmt.Sprintf("Merge %s into %s?", g.Tree.Branch, g.Tree.Target))) {
-		g.tellUnmerged("the work is in branch " + g.Tree.Branch + " and is not merged yet")
+		g.tellUnmerged(ctx, "the work is in branch "+g.Tree.Branch+" and is not merged yet")
 		return nil
 	}
 	res, err := g.Tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage(), Verify: g.Verify})
+	if at := g.Tree.CaughtUp; at != "" {
+		g.x.Note("branch %s was moved from a worktree while your checkout, at %.12s, had it; the checkout follows", g.Tree.Target, at)
+	}
 	if err != nil {
-		with := "bide worktree merge " + g.x.Run
-		if errors.As(err, new(*worktree.Conflict)) {
-			with = g.Tree.MergeCommand() // a person resolves it
-		}
-		g.tellMerge("the work stays in branch "+g.Tree.Branch, with)
+		g.tellMerge(ctx, "the work stays in branch "+g.Tree.Branch, cmp.Or(worktree.ByHand(err), "bide worktree merge "+g.x.Run))
 		return err
 	}
 	if res.Commits > 0 {
@@ -105,15 +110,25 @@ func conflictVariables(run string, c worktree.ConflictInfo) map[string]any {
 
 // leaveRun removes the run's worktree when nothing is in it that is not merged.
 func (g *Work) leaveRun(ctx context.Context, items int) error {
+	g.tellShared(ctx, "the steps of the run")
+	if paths, err := g.Tree.Ignored(ctx); err != nil {
+		return err
+	} else if n := len(paths); n > 0 {
+		g.x.Note("steps of the run left %s that git ignores in its worktree (%s), which no merge has and which %s with the worktree; what is to be kept is written elsewhere, or committed with git add --force",
+			diag.Count(n, "path"), diag.First(paths, 3), diag.Plural(n, "goes", "go"))
+	}
 	k, err := g.Tree.Remove(ctx)
 	g.tellLost()
 	if err != nil {
 		return err
 	}
-	g.Unmerged = max(g.Unmerged, len(k.Rescued)+len(k.Repositories))
+	g.Unmerged = max(g.Unmerged, len(k.Rescued)+len(k.Repositories)+len(k.Submodules))
 	if n := len(k.Repositories); n > 0 {
 		g.x.Note("steps of the run made %s of their own below its worktree, whose files no commit of it can have: kept as %s",
 			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
+	}
+	if n := len(k.Submodules); n > 0 {
+		g.x.Note("steps of the run left what no other repository has in %s: kept as %s; fetch its commits from there", diag.Count(n, "submodule"), strings.Join(k.Submodules, ", "))
 	}
 	if k.Branch != "" && len(k.Rescued) == 0 {
 		g.x.Note("%s", k)
@@ -137,7 +152,7 @@ func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 	n := len(left) - again
 	committed := g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft()
 	if dir := g.Tree.SetAside(); dir != "" && n == 0 && (committed || succeeded == 0 && g.Unmerged == 0) {
-		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made or changed below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
 		return nil
 	}
 	why := "left uncommitted (auto_commit: false)"
@@ -146,11 +161,11 @@ func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 	}
 	switch own := diag.Count(g.Unmerged, "file") + " of the run's own steps"; {
 	case succeeded > 0 && g.Unmerged > 0:
-		g.tellUnmerged("work of " + diag.Count(succeeded, "item") + " and " + own + " was " + why + ", and is in branches, not merged")
+		g.tellUnmerged(ctx, "work of "+diag.Count(succeeded, "item")+" and "+own+" was "+why+", and is in branches, not merged")
 	case succeeded > 0:
-		g.tellUnmerged("work of " + diag.Count(succeeded, "item") + " was " + why + ", and is in branches, not merged")
+		g.tellUnmerged(ctx, "work of "+diag.Count(succeeded, "item")+" was "+why+", and is in branches, not merged")
 	case g.Unmerged > 0:
-		g.tellUnmerged(own + " " + diag.Plural(g.Unmerged, "was", "were") + " " + why + ", and " + diag.Plural(g.Unmerged, "is", "are") + " in a branch, not merged")
+		g.tellUnmerged(ctx, own+" "+diag.Plural(g.Unmerged, "was", "were")+" "+why+", and "+diag.Plural(g.Unmerged, "is", "are")+" in a branch, not merged")
 	case n == 0 && again > 0:
 		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: see `bide worktree ls`", diag.Count(again, "branch", "branches"))
 	case n > 0:
@@ -181,10 +196,16 @@ func (g *Work) doneAgain(ctx context.Context, left []worktree.Info) (n int, err 
 }
 
 // tellUnmerged says what is not merged, and that a command of ours merges it.
-func (g *Work) tellUnmerged(what string) { g.tellMerge(what, "bide worktree merge "+g.x.Run) }
+func (g *Work) tellUnmerged(ctx context.Context, what string) {
+	g.tellMerge(ctx, what, "bide worktree merge "+g.x.Run)
+}
 
 // tellMerge says what is not merged, and the command that merges it.
-func (g *Work) tellMerge(what, with string) {
+func (g *Work) tellMerge(ctx context.Context, what, with string) {
 	g.MergeWith = with
-	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Label: with, Message: what + "; merge it with: " + with})
+	note := event.Event{Type: event.Note, Class: event.Unmerged, Label: with, Message: what + "; merge it with: " + with}
+	if work, err := g.waiting(context.WithoutCancel(ctx)); err == nil { // else the branches say it as long as they are there
+		note.Data = step.Data(work)
+	}
+	_ = g.x.Recorder.Record(note)
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
@@ -35,6 +36,10 @@ type Options struct {
 	Rounds   int    // iterations that the options ask for
 	Yes      bool   // merge without a question
 	Resumed  bool
+	// Ended: the life before this one came to the end of the file.
+	Ended bool
+	// Shared, if not nil, is what the machines know that share the run.
+	Shared Shared
 	// Steps are those of the run itself that earlier lives have on record, and Items how
 	// many work items they had.
 	Steps map[string]journal.StepRecord
@@ -61,10 +66,23 @@ type Work struct {
 	// Unmerged is how many files the steps of the run itself left uncommitted that are
 	// in no merge.
 	Unmerged int
+	// Stashed is how many entries of the git stash are in no merge that steps left there, or
+	// are in the work of the run though they are the user's.
+	Stashed int
 	// Verify, if not nil, is asked whether the final merge may be made.
-	Verify func(ctx context.Context, commit, tree string) error
+	Verify worktree.Verify
 	// MergeWith is the command that merges what the run left in branches; "" for nothing.
 	MergeWith string
+
+	stash      []worktree.StashEntry // before the first step of the run; nil: nobody has looked
+	stashStamp string                // when the items began
+
+	onlyIgnored atomic.Int64 // items of which mostTold counts
+}
+
+// Root is the directory of the worktrees of a run, by the run's directory.
+func Root(home, run string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(home)), "worktrees", run)
 }
 
 // New gives the work of a run, which has asked git nothing.
@@ -101,25 +119,25 @@ func (g *Work) Asked() *step.Git {
 // know.
 func (g *Work) Open(ctx context.Context) (asks *step.Git, err error) {
 	asks = g.Asked()
-	own := g.Mode == "worktree" || g.Mode == "auto" && workflow.NeedsIsolation(g.x.File)
+	own := workflow.Isolates(g.x.File, g.Mode)
 	if !own && g.Unsafe() == nil && !asks.Context && !asks.State && !commits(g.x.File) && max(g.Rounds, g.x.File.MaxIterations) <= 1 {
 		return nil, nil // git is not asked where nobody wants to know
 	}
-	repo, err := worktree.Open(ctx, g.Dir)
-	switch {
-	case err == nil:
-		g.Repo, asks.Repo = repo, repo
-	case g.Mode == "worktree":
-		return nil, fmt.Errorf("isolation: worktree: %s: %w", g.Dir, err)
-	case g.Mode == "none", errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrBare), errors.Is(err, worktree.ErrNoGit):
-		return nil, nil
-	default:
-		return nil, err
+	open := worktree.Open
+	if g.Shared != nil {
+		open = worktree.OpenClone
 	}
-	if head, err := repo.HeadInfo(ctx); err != nil || head.Commit == "" {
-		if g.Mode == "worktree" {
-			return nil, fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
-		}
+	repo, err := open(ctx, g.Dir)
+	if err != nil {
+		return nil, unusable(err, g.Mode, g.Dir)
+	}
+	g.Repo, asks.Repo = repo, repo
+	switch head, err := repo.HeadInfo(ctx); {
+	case err != nil && own: // not to work in the user's checkout, who has not asked for that
+		return nil, fmt.Errorf("the state of the repository cannot be read, so that no worktree can be made of it (mend that, or run with --isolation none): %w", err)
+	case err == nil && head.Commit == "" && g.Mode == "worktree":
+		return nil, fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
+	case err != nil || head.Commit == "":
 		own = false
 	}
 	if own {
@@ -131,6 +149,38 @@ func (g *Work) Open(ctx context.Context) (asks *step.Git, err error) {
 		asks.Head, err = g.markHead(ctx)
 	}
 	return asks, err
+}
+
+// unusable is the error of a run whose directory is in no repository that can be used; nil
+// where it needs none.
+func unusable(err error, mode, dir string) error {
+	switch {
+	case mode == "worktree":
+		return fmt.Errorf("isolation: worktree: %s: %w", dir, err)
+	case mode == "none", errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrBare), errors.Is(err, worktree.ErrNoGit):
+		return nil
+	}
+	return err
+}
+
+// Repository is where a run has a worktree of its own that is started in a directory; nil
+// where it has none.
+func Repository(ctx context.Context, f *workflow.File, mode, dir string) (*worktree.Repo, error) {
+	if !workflow.Isolates(f, mode) {
+		return nil, nil
+	}
+	repo, err := worktree.Open(ctx, dir)
+	if err != nil {
+		return nil, unusable(err, mode, dir)
+	}
+	head, err := repo.HeadInfo(ctx)
+	switch {
+	case err == nil && head.Commit == "" && mode == "worktree":
+		return nil, fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
+	case err != nil || head.Commit == "":
+		return nil, err
+	}
+	return repo, nil
 }
 
 // Unsafe is a step of a map that writes with git in the working tree that all its
@@ -166,16 +216,40 @@ func commits(f *workflow.File) (found bool) {
 
 // ownWorktree makes the run's worktree, or finds that of an earlier life.
 func (g *Work) ownWorktree(ctx context.Context) error {
-	o := worktree.RunOptions{ID: g.x.Run, Root: filepath.Join(filepath.Dir(filepath.Dir(g.Home)), "worktrees", g.x.Run)}
+	o := worktree.RunOptions{ID: g.x.Run, Root: Root(g.Home, g.x.Run)}
 	tree, err := g.Repo.OpenRun(ctx, o)
-	if g.Made = errors.Is(err, fs.ErrNotExist) || err != nil && !g.Resumed; g.Made {
+	if err == nil && g.Ended && g.Shared == nil { // what runs again begins with what the work is merged into, as if we had merged it
+		var merged bool
+		if merged, err = tree.Merged(ctx); err == nil && merged {
+			if _, err = tree.Remove(ctx); err == nil {
+				tree, err = g.Repo.OpenRun(ctx, o)
+			}
+		} else if err == nil {
+			err = g.tellBehind(ctx, tree)
+		}
+	}
+	g.Made = errors.Is(err, fs.ErrNotExist) || err != nil && !g.Resumed
+	if g.Made || err == nil {
+		if err := g.lookAtStash(); err != nil {
+			return fmt.Errorf("the git stash: %w", err)
+		}
+	}
+	if g.Made {
 		tree, err = g.Repo.NewRun(ctx, o)
 	}
 	if err != nil {
 		return fmt.Errorf("the run's worktree: %w", err)
 	}
 	g.Tree = tree
-	if tree.Remade {
+	if g.Shared != nil {
+		g.Shared.Share(tree)
+		if g.Made {
+			tree.LeftOut = g.Shared.LeftOut()
+		}
+		if err := tree.Told(ctx); err != nil { // each machine makes it anew, and nothing is lost
+			return err
+		}
+	} else if tree.Remade {
 		if err := errors.Join(g.tellRemade(), g.x.Recorder.Sync(ctx)); err != nil {
 			return err
 		}
@@ -194,6 +268,17 @@ func (g *Work) ownWorktree(ctx context.Context) error {
 		g.x.Note("%s of your working tree %s not in the run's worktree (%s): commit what is to be there, or run with --isolation none",
 			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), diag.First(tree.LeftOut, 3))
 	}
+	return nil
+}
+
+// tellBehind says that what runs again does not see what was committed since the run began.
+func (g *Work) tellBehind(ctx context.Context, tree *worktree.Run) error {
+	n, err := tree.Behind(ctx)
+	if err != nil || n == 0 {
+		return err
+	}
+	g.x.Note("%s has %s that the run's work is not merged with yet, and what runs again does not see %s: merge it first with `bide worktree merge %s`",
+		tree.Target, diag.Count(n, "commit"), diag.Plural(n, "it", "them"), g.x.Run)
 	return nil
 }
 
@@ -229,6 +314,9 @@ func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 			return err
 		}
 	}
+	if p.Index == 0 && g.Shared != nil {
+		return g.Shared.Standing(ctx)
+	}
 	return g.Repo.Sync(ctx)
 }
 
@@ -252,6 +340,9 @@ func checks(path string) bool {
 // markHead notes where the git context of the workflow begins; a resumed run
 // finds it in a file of the run.
 func (g *Work) markHead(ctx context.Context) (*worktree.Point, error) {
+	if g.Shared != nil && g.Tree != nil { // this machine has not begun the run, perhaps
+		return &worktree.Point{Commit: g.Tree.Base}, nil
+	}
 	name := filepath.Join(g.Home, "git-start.json")
 	var p worktree.Point
 	if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &p) == nil {
@@ -269,7 +360,11 @@ func (g *Work) Freeze(ctx context.Context) error {
 	if g.Tree == nil {
 		return nil
 	}
-	return g.Tree.Freeze(ctx)
+	g.stashStamp = g.Repo.StashStamp()
+	if err := g.Tree.Freeze(ctx); err != nil || g.Shared == nil {
+		return err
+	}
+	return g.Shared.Standing(ctx)
 }
 
 // Drain removes the worktrees of agents that nobody needs any more, and brings the
@@ -281,14 +376,22 @@ func (g *Work) Drain(ctx context.Context) error {
 	if err := g.Tree.Drain(context.WithoutCancel(ctx)); err != nil {
 		g.x.Note("worktrees of agents are left: %v", err)
 	}
+	if n := g.onlyIgnored.Swap(0); n > mostTold {
+		g.x.Note("%d items in all left nothing in their worktrees but what git ignores", n)
+	}
 	err := g.Tree.Follow(context.WithoutCancel(ctx))
 	g.tellLost()
+	g.tellStashUse()
+	g.mendStash(context.WithoutCancel(ctx))
 	return err
 }
 
 // tellLost tells of files of the run's worktree, and of directories in the place of
 // worktrees, that were moved aside.
 func (g *Work) tellLost() {
+	if tip := g.Tree.PutBack(); tip != "" {
+		g.x.Note("branch %s was deleted or moved back by somebody, and is at %s again, with all that is merged", g.Tree.Branch, tip)
+	}
 	for _, dir := range g.Tree.InTheWay() {
 		g.x.Note("a directory that git knows nothing of was where a worktree of the run should be; it is kept as %s: take what you need from there, then remove it", dir)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ type Agent struct {
 	Parked func()
 	// Recorded is called once it is on the disk how the attempt ended.
 	Recorded func(context.Context)
+
+	ignored bool // it is told that what it did is what git ignores
 }
 
 // MergeRecord is what is on record before an agent's work is merged: a process that
@@ -74,15 +77,25 @@ func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) err
 			trailers = g.Trailers(a.Item.ID, a.Result.Evidence)
 		}
 		var res worktree.MergeResult
-		res, k, ended = a.Tree.Finish(ctx, worktree.MergeOptions{
-			Message: g.Message(cmp.Or(a.Label, items.NameOf(g.x.Values.Mask(), a.Item))), Trailers: trailers, Resolve: g.Resolver(p), Left: g.LeftMessage(a),
+		o := worktree.MergeOptions{
+			Message: g.Message(g.Label(a)), Trailers: trailers, Resolve: g.Resolver(p), Left: g.LeftMessage(g.Label(a)),
 			Before: func(commit string, work worktree.MergeResult) error {
 				a.Result.Commits, a.Result.Files = work.CommitIDs, work.Files
 				if a.unmerged(len(work.Uncommitted)); a.Result.Evidence != nil {
 					a.Result.Tip = commit
 				}
 				return g.RecordMerge(ctx, a, commit, "")
-			}})
+			}}
+		if g.Shared != nil {
+			o.Publish = func(ctx context.Context, m worktree.Move) error {
+				checked := ""
+				if a.Result.Evidence != nil {
+					checked = a.Result.Evidence.Commit
+				}
+				return g.Shared.Merge(ctx, a.Item.Index, a.Attempt, m, checked)
+			}
+		}
+		res, k, ended = a.Tree.Finish(ctx, o)
 		if res.Left != nil {
 			g.x.Note("the work of item %s is merged, but not all is cleared away: %v", items.NameOf(g.x.Values.Mask(), a.Item), res.Left)
 		}
@@ -97,6 +110,10 @@ func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) err
 				n = max(n, 1) // it went away from what it had committed
 			}
 			a.unmerged(n)
+			if res.Commits == 0 && k.Branch == "" {
+				ended = g.OnlyIgnored(ctx, a)
+			}
+			g.TellAside(&a.Result, items.NameOf(g.x.Values.Mask(), a.Item), res.Aside)
 		}
 	}
 	a.Result.Worktree, a.Result.Branch = "", k.Branch
@@ -106,16 +123,21 @@ func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) err
 	if ended != nil && !errors.As(ended, new(*worktree.Conflict)) {
 		ended = fmt.Errorf("its work is not merged: %w", ended)
 	}
-	return errors.Join(err, ended)
+	return errors.Join(err, ended, g.keep(ctx, a.Item.Index, k))
 }
 
 // LeftMessage is the message of the commit of what the steps of an item leave
 // uncommitted; "" where the file says that nobody commits it.
-func (g *Work) LeftMessage(a *Agent) string {
+func (g *Work) LeftMessage(label string) string {
 	if !g.x.File.ItemsCommitLeft() {
 		return ""
 	}
-	return g.Message(cmp.Or(a.Label, items.NameOf(g.x.Values.Mask(), a.Item)))
+	return g.Message(label)
+}
+
+// Label is the name that a person knows the agent's item by.
+func (g *Work) Label(a *Agent) string {
+	return cmp.Or(a.Label, items.NameOf(g.x.Values.Mask(), a.Item))
 }
 
 // Message is the message of a commit or merge of an item's work, by the name that a person
@@ -136,9 +158,68 @@ func (g *Work) Trailers(id string, e *mapper.Evidence) string {
 // unmerged notes how many files of an item that succeeded are in no merge: it did less
 // than it was meant to.
 func (a *Agent) unmerged(files int) {
-	if a.Result.Unmerged = files; files > 0 && slices.Index(event.Kinds, event.Degraded) > slices.Index(event.Kinds, a.Result.Kind) {
-		a.Result.Kind = event.Degraded
+	if a.Result.Unmerged = files; files > 0 {
+		degrade(&a.Result)
 	}
+}
+
+func degrade(res *mapper.Result) {
+	if slices.Index(event.Kinds, event.Degraded) > slices.Index(event.Kinds, res.Kind) {
+		res.Kind = event.Degraded
+	}
+}
+
+// tellShared tells of changes of the configuration that the user's checkout shares with all
+// worktrees. who ended when they were found.
+func (g *Work) tellShared(ctx context.Context, who string) {
+	changed, err := g.Repo.SharedChanges(ctx)
+	if err != nil {
+		g.x.Note("when %s ended, the configuration of the repository could not be read: %v", who, err)
+		return
+	}
+	tell := func(list []string, then string) {
+		if len(list) > 0 {
+			g.x.Note("when %s ended, what your checkout and all worktrees share had changed: %s; %s", who, strings.Join(list, ", "), then)
+		}
+	}
+	isFile := slices.IndexFunc(changed, filepath.IsAbs)
+	if isFile < 0 {
+		isFile = len(changed)
+	}
+	tell(changed[:isFile], "bide's own git calls go by what was set before; where a step has set it, git config --unset undoes it")
+	tell(changed[isFile:], "it holds for the items that follow; where a step has written it, undo it there")
+}
+
+// OnlyIgnored looks whether all that an item that succeeded did in its worktree is in files
+// that git ignores: no merge has them, so that it is degraded.
+func (g *Work) OnlyIgnored(ctx context.Context, a *Agent) error {
+	paths, err := a.Tree.OnlyIgnored(ctx)
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	a.ignored = true
+	degrade(&a.Result)
+	if n := g.onlyIgnored.Add(1); n <= mostTold {
+		g.x.Note("item %s left nothing in its worktree but %s that git ignores (%s), which no merge has: the item is degraded; what is to be kept is written elsewhere, or committed with git add --force",
+			items.NameOf(g.x.Values.Mask(), a.Item), diag.Count(len(paths), "path"), diag.First(paths, 3))
+	}
+	return nil
+}
+
+// mostTold is of how many items it is told that they left only what git ignores; of more,
+// how many there are.
+const mostTold = 3
+
+// TellAside notes of an item which repositories were moved aside that the resolver of its
+// conflict made or changed: no merge has what is in them.
+func (g *Work) TellAside(res *mapper.Result, label string, aside []string) {
+	if len(aside) == 0 {
+		return
+	}
+	res.Unmerged += len(aside)
+	degrade(res)
+	g.x.Note("in the conflict of item %s, what resolved it made or changed %s, of which the merge has nothing but the commit: kept as %s; take what you need from there",
+		label, diag.Count(len(aside), "git repository", "git repositories"), strings.Join(aside, ", "))
 }
 
 // Release puts an agent's worktree back, once it is on the disk how the agent ended.
@@ -149,11 +230,19 @@ func (g *Work) Release(ctx context.Context, a *Agent) {
 	if err != nil {
 		g.x.Note("the worktree of item %s is left: %v", items.NameOf(g.x.Values.Mask(), a.Item), err)
 	}
-	if n := len(k.Repositories); n > 0 {
+	g.tellShared(ctx, "item "+items.NameOf(g.x.Values.Mask(), a.Item))
+	if n := len(k.Repositories); n > 0 && g.Shared != nil {
+		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: they go with the clone of the worker", items.NameOf(g.x.Values.Mask(), a.Item),
+			diag.Count(n, "git repository", "git repositories"))
+	} else if n > 0 {
 		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: kept as %s", items.NameOf(g.x.Values.Mask(), a.Item),
 			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
 	}
-	if n := len(k.Ignored); n > 0 {
+	if n := len(k.Submodules); n > 0 {
+		g.x.Note("item %s left what no other repository has in %s: kept as %s; fetch its commits from there", items.NameOf(g.x.Values.Mask(), a.Item),
+			diag.Count(n, "submodule"), strings.Join(k.Submodules, ", "))
+	}
+	if n := len(k.Ignored); n > 0 && !a.ignored {
 		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
 			items.NameOf(g.x.Values.Mask(), a.Item), diag.Count(n, "path"), diag.First(k.Ignored, 3)))
 	}

@@ -27,6 +27,9 @@ func (g *Work) Prepare(ctx context.Context) error {
 		if err := tree.PrepareOwn(ctx, func(ctx context.Context) error { return g.prepareIn(ctx, w, g.Dir, tree.WorkDir) }); err != nil {
 			return err
 		}
+		if _, err := g.Repo.SharedChanges(ctx); err != nil { // by the setup, as the file says
+			return err
+		}
 	}
 	tree.Prepare(ctx, func(ctx context.Context, dir string) error { return g.prepareIn(ctx, w, tree.WorkDir, dir) })
 	return nil

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -44,16 +42,21 @@ var ErrUnread = errors.New("the work items are not known before the run")
 // there are.
 func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.Item, error]) (int, error)) (int, error) {
 	p.Phase = "setup"
-	spec, clean, err := l.spec(ctx, p)
+	var said string // by the command, on standard error
+	spec, clean, err := l.spec(ctx, p, &said)
 	if err != nil {
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
 	defer clean()
 	until, stop := l.Executor.Life.Until(ctx)
 	defer stop()
+	least, err := l.Executor.Number(ctx, p, l.Executor.File.Map.MinItems)
+	if err != nil {
+		return 0, fmt.Errorf("map.min_items: %w", err)
+	}
 	spec.Seen, spec.Context = &input.Seen{Lacking: namedIn(l.Executor.File.Map, spec)}, until
 	items, end := l.Seals.list(spec)
-	n, err := put(l.judged(items, spec))
+	n, err := put(l.enough(l.judged(items, spec), spec, least, said))
 	if err = errors.Join(err, end()); err != nil {
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
@@ -66,8 +69,8 @@ func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.
 }
 
 // spec says where the items come from. The output of a command waits in a
-// file of the run; clean removes it.
-func (l *List) spec(ctx context.Context, p step.Place) (input.Spec, func(), error) {
+// file of the run; clean removes it. said is what a command wrote to standard error.
+func (l *List) spec(ctx context.Context, p step.Place, said *string) (input.Spec, func(), error) {
 	m := l.Executor.File.Map
 	clean := func() {}
 	spec := input.Spec{JSONPath: m.JSONPath, Filter: m.Filter, SortBy: m.SortBy, TempDir: l.Temp}
@@ -132,7 +135,7 @@ func (l *List) spec(ctx context.Context, p step.Place) (input.Spec, func(), erro
 		}
 		return spec, clean, fmt.Errorf("the file %s: %w", name, serr)
 	}
-	spec.File, clean, err = l.commandInput(ctx, p, m.Input)
+	spec.File, *said, clean, err = l.commandInput(ctx, p, m.Input)
 	spec.Called = "the output of its command"
 	return spec, clean, err
 }
@@ -144,39 +147,6 @@ func looksLikeFile(s string) bool {
 		return !strings.ContainsAny(s, " \t\n|;&<>()$`")
 	}
 	return false
-}
-
-// inputFiles are the names of the files that hold the outputs of inputs' commands,
-// as they are: secrets too.
-const inputFiles = "input-*"
-
-// DropInputs removes those that a life of the run left that was killed.
-func DropInputs(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, inputFiles))
-	for _, name := range left {
-		err = errors.Join(err, os.Remove(name))
-	}
-	return err
-}
-
-// commandInput runs the input's command with its output in a file.
-func (l *List) commandInput(ctx context.Context, p step.Place, text *template.Text) (string, func(), error) {
-	command, err := l.Command()
-	if err != nil {
-		return "", func() {}, err
-	}
-	f, err := os.CreateTemp(l.Temp, inputFiles)
-	if err != nil {
-		return "", func() {}, err
-	}
-	clean := func() { _ = os.Remove(f.Name()) } // a leftover goes when the run is resumed, or with its directory
-	res, err := command(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f})
-	// A list that is not all there must not pass for a shorter one.
-	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
-		clean()
-		return "", func() {}, err
-	}
-	return f.Name(), clean, nil
 }
 
 // notJSON reports whether a file cannot be JSON by its first byte that is no

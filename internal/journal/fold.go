@@ -38,10 +38,8 @@ func (s *State) Apply(e event.Event) error {
 		s.Status, s.Finished, s.Class, s.Message = event.Interrupted, time.Time{}, "", ""
 	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved, event.ItemReturned:
 		return s.applyItem(e)
-	case event.HoldStarted, event.HoldProbe:
-		*s.holdOf(e) = e.Data
-	case event.HoldEnded:
-		*s.holdOf(e) = nil
+	case event.HoldStarted, event.HoldProbe, event.HoldEnded:
+		s.applyHold(e)
 	case event.CanaryFinished:
 		s.CanaryPassed = e.Status == event.Succeeded
 	case event.AgentPaused:
@@ -49,9 +47,17 @@ func (s *State) Apply(e event.Event) error {
 		if json.Unmarshal(e.Data, &p) == nil {
 			p.Noted = e.Time
 			put(&s.AgentPauses, e.Label, p)
+			if p.Chain != nil {
+				put(&s.Chains, p.Chain.Name, *p.Chain)
+			}
 		}
 	case event.WidthChanged:
-		s.Width = e.Data
+		switch {
+		case e.Step == "":
+			s.Width = e.Data
+		case e.Index == 0:
+			s.applyStep(e)
+		}
 	case event.ItemsCompared:
 		s.Compared = true
 	case event.BreakerChanged:
@@ -100,19 +106,30 @@ func (s *State) applyRun(e event.Event) {
 			s.Held, s.Parallel = time.Time{}, 0
 		}
 		s.Status, s.Finished, s.Class, s.Message, s.Ran = e.Status, e.Time, e.Class, e.Message, millis(e.DurationMS)
-		var told struct{ Items event.KindCounts }
+		var told struct {
+			Items      event.KindCounts
+			OnceMerged string `json:"once_merged"`
+		}
 		_ = json.Unmarshal(e.Data, &told) // what it does not tell is not known
-		s.kinds = told.Items
+		s.kinds, s.Left.Once = told.Items, told.OnceMerged
 	}
 }
 
 func (s *State) applyNote(e event.Event) {
 	switch e.Class {
 	case event.Merged:
+		if s.Left.OnlyMerge() {
+			s.Status, s.Class, s.Message = event.StatusMerged(s.Left.Once, e), "", ""
+		}
 		s.Left = Left{}
 	case event.Unmerged:
 		what, _, _ := strings.Cut(e.Message, "; merge it with: ")
-		s.Left = Left{what, e.Label}
+		work := s.Left.Work // a merge that was tried in vain does not tell it again
+		if len(e.Data) > 0 {
+			work = event.LeftWork{}
+			_ = json.Unmarshal(e.Data, &work) // what it does not tell is not known
+		}
+		s.Left = Left{what, e.Label, s.Left.Once, work}
 	}
 	var lost event.LostSteps
 	if e.Class != event.LostWork || json.Unmarshal(e.Data, &lost) != nil {
@@ -143,7 +160,7 @@ func (s *State) applyControl(e event.Event) {
 // retryNow ends at a time the pauses for rate limits, those of agents of chains too, and
 // all waits for a next attempt.
 func (s *State) retryNow(at time.Time) {
-	s.Pause, s.AgentPauses = event.Pause{}, nil
+	s.Pause, s.AgentPauses, s.Chains = event.Pause{}, nil, nil
 	for path, step := range s.Steps {
 		if step.Retry.NotBefore.After(at) {
 			step.Retry.NotBefore = at
@@ -250,7 +267,7 @@ func (s *State) applyStep(e event.Event) {
 		step.GivenUp = ""
 		if e.Attempt > step.Attempts { // and not the same one again, after an interrupt
 			if step.Attempts > 0 || step.BeganAt == 0 {
-				step.BeganAt, step.List, step.Rounds = e.Seq, nil, nil // it begins with the first of what is inside
+				step.BeganAt, step.List, step.Rounds, step.Width = e.Seq, nil, nil, nil // it begins with the first of what is inside
 			}
 			step.Attempts, step.Began = e.Attempt, e.Time
 		}
@@ -261,10 +278,12 @@ func (s *State) applyStep(e event.Event) {
 	case event.RetryScheduled:
 		step.Retry.wait(e)
 	case event.ForeachStarted:
-		step.List, step.Rounds = e.Data, nil
+		step.List, step.Rounds, step.Width = e.Data, nil, nil
 		if step.List == nil {
 			step.List = json.RawMessage("{}")
 		}
+	case event.WidthChanged:
+		step.Width = e.Data
 	case event.StepFinished:
 		step.Status = e.Status
 		if step.Phase == "" { // it was skipped, and has no start
@@ -279,7 +298,7 @@ func (s *State) applyStep(e event.Event) {
 			step.Retry, step.Recoveries, step.Failed, step.Began = Retry{}, 0, nil, time.Time{}
 			step.GivenUp, step.Handler = "", HandlerRound{}
 			if e.Status != event.Failed { // else a later life continues with its rounds
-				step.List, step.Rounds = nil, nil
+				step.List, step.Rounds, step.Width = nil, nil, nil
 			}
 		}
 	}
@@ -292,7 +311,7 @@ func (s StepRecord) again(seq int64) StepRecord {
 	if s.Status != event.Failed {
 		return StepRecord{First: seq, Last: seq}
 	}
-	return StepRecord{First: seq, Last: seq, BeganAt: s.BeganAt, List: s.List, Rounds: s.Rounds}
+	return StepRecord{First: seq, Last: seq, BeganAt: s.BeganAt, List: s.List, Rounds: s.Rounds, Width: s.Width}
 }
 
 func (s *State) applyIteration(e event.Event) {
@@ -357,12 +376,20 @@ func (r *Retry) wait(e event.Event) {
 	r.NotBefore = e.Time.Add(r.Prev)
 }
 
-// holdOf is the hold of which an event tells.
-func (s *State) holdOf(e event.Event) *json.RawMessage {
+// applyHold takes a fact of the hold of the map, or of that of the merge queue.
+func (s *State) applyHold(e event.Event) {
+	last, began := &s.Hold, &s.HoldBegan
 	if e.Label == event.MergeQueue {
-		return &s.QueueHold
+		last, began = &s.QueueHold, &s.QueueHoldBegan
 	}
-	return &s.Hold
+	switch e.Type {
+	case event.HoldStarted:
+		*last, *began = e.Data, e.Data
+	case event.HoldProbe:
+		*last = e.Data
+	default:
+		*last, *began = nil, nil
+	}
 }
 
 func (s *State) applyItem(e event.Event) error {

@@ -31,7 +31,7 @@ func itemSteps(st *State, events func(first int64, f EventFilter) iter.Seq2[even
 	}
 	folds := make(map[int]*State, len(since))
 	filter := EventFilter{Items: since, Types: []event.Type{event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished,
-		event.ForeachStarted, event.RoundStarted, event.RoundFinished}}
+		event.ForeachStarted, event.RoundStarted, event.RoundFinished, event.WidthChanged}}
 	for e, err := range events(first, filter) {
 		if err != nil {
 			return nil, err

@@ -88,7 +88,7 @@ func TestKeptSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := folded()
-	if want.Left != (Left{"work is left", "bide worktree merge x"}) || want.Steps.Succeeded != 1 {
+	if !reflect.DeepEqual(want.Left, Left{What: "work is left", Command: "bide worktree merge x"}) || want.Steps.Succeeded != 1 {
 		t.Fatalf("%+v", want)
 	}
 	age(0)
@@ -166,7 +166,7 @@ func TestKeptSummary(t *testing.T) {
 	age(time.Minute - time.Second)
 	same("over again", listed(), folded())
 	same("kept again", listed(), folded())
-	if got := listed(); got.Status != event.Succeeded || got.Left != (Left{}) {
+	if got := listed(); got.Status != event.Succeeded || !reflect.DeepEqual(got.Left, Left{}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -254,3 +254,6 @@ func (t *tookFold) all(s *State, held bool) time.Duration {
 	}
 	return t.took + t.unended()
 }
+
+// ShortRun is what a person calls a run: the end of its id, which every command takes.
+func ShortRun(id string) string { return id[max(0, len(id)-6):] }

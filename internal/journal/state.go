@@ -44,11 +44,15 @@ type State struct {
 
 	// AgentPauses are the last pauses of agents of chains, by their names.
 	AgentPauses map[string]event.Pause
+	// Chains are the last pauses of all agents of a chain, by its name.
+	Chains map[string]event.ChainPause
 
 	// Hold is the data of the last fact of the hold of the map; nil where it is not held.
 	Hold json.RawMessage
 	// QueueHold is that of the hold of the merge queue.
 	QueueHold json.RawMessage
+	// HoldBegan and QueueHoldBegan are the data of the facts with which these holds began.
+	HoldBegan, QueueHoldBegan json.RawMessage
 	// CanaryPassed says that enough of the first items of the map have succeeded.
 	CanaryPassed bool
 
@@ -71,8 +75,15 @@ type State struct {
 }
 
 // Left is work that a run left and that is not merged, in words, and the command that
-// merges it; "" for none.
-type Left struct{ What, Command string }
+// merges it; "" for none. Once is how the run has ended when it is merged; "" where more
+// than that is missing. Work says which commits wait, as far as the run has told it.
+type Left struct {
+	What, Command, Once string
+	Work                event.LeftWork
+}
+
+// OnlyMerge reports whether nothing but the merge of its work is missing of a run.
+func (l Left) OnlyMerge() bool { return l.Command != "" && l.Once != "" }
 
 // PhaseRecord is what is known of a phase.
 type PhaseRecord struct {
@@ -103,6 +114,8 @@ type StepRecord struct {
 	// nil: which values it has is not decided. Rounds are those that have begun.
 	List   json.RawMessage
 	Rounds map[int]Round
+	// Width is the data of the last width_changed of it; nil for none.
+	Width json.RawMessage
 }
 
 // Over reports whether the step has ended.

@@ -19,6 +19,18 @@ func (j *Journal) Sync(ctx context.Context) error { return j.wait(ctx, true) }
 // would be there after the end of this process.
 func (j *Journal) commit(ctx context.Context) error { return j.wait(ctx, false) }
 
+// Written returns when the event of a number would outlive the end of this process. Of an
+// event that was not recorded, as the journal had failed, it gives that failure.
+func (j *Journal) Written(seq int64) error {
+	j.mu.Lock()
+	is := j.committed >= seq
+	j.mu.Unlock()
+	if is {
+		return nil
+	}
+	return j.commit(context.Background())
+}
+
 func (j *Journal) wait(ctx context.Context, disk bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

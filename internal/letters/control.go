@@ -89,8 +89,11 @@ func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 	case journal.Probe:
 		said = "is not held"
 		c.tell(func(m *mapper.Map) {
-			if m.Probe() {
-				said = "tries now whether it need be held"
+			if !m.Probe() {
+				return
+			}
+			if said = "tries now whether it need be held"; paused(x) {
+				said = "is paused, and tries whether it need be held when it continues"
 			}
 		})
 	case journal.Parallel:
@@ -102,6 +105,12 @@ func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 		return
 	}
 	recordControl(x, q, said)
+}
+
+// paused reports whether somebody has paused the run.
+func paused(x *step.Executor) bool {
+	_, held := x.Life.Held()
+	return held
 }
 
 func recordControl(x *step.Executor, q *journal.ControlRequest, said string) {
@@ -124,7 +133,7 @@ func (c *Control) Keep(x *step.Executor, st *journal.State, shared bool) {
 	}
 	if since := st.Held; !since.IsZero() && !shared {
 		x.Life.Hold()
-		x.Note("the run is still paused, since %s: bide control %s continue", since.Local().Format(time.DateTime), x.Run)
+		x.NotePassing("the run is still paused, since %s: bide control %s continue", since.Local().Format(time.DateTime), x.Run)
 	}
 }
 

@@ -60,6 +60,11 @@ func (h *Handover) Do(ctx context.Context, q Requeue) (err error) {
 	if err := r.RequestRetry(req); err != nil {
 		return err
 	}
+	if q.Begins != nil {
+		if err := q.Begins(nil); err != nil {
+			return err
+		}
+	}
 	h.tell(fmt.Sprintf("process %d has the run: it was asked to run %s again", h.PID, diag.Count(len(list), "dead letter")))
 	tick := time.NewTicker(LookEvery)
 	defer tick.Stop()

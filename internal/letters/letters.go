@@ -21,6 +21,10 @@ type Requeue struct {
 	// Edited is the data that items have from now on, as JSON, by index. What
 	// they had is kept.
 	Edited map[int]json.RawMessage
+	// Begins, if not nil, is called when nothing can refuse the dead letters any more, before
+	// they are dead letters no longer: they run again, here or in the process that has the run.
+	// edited is the data as they are recorded here, with secrets masked.
+	Begins func(edited map[int]json.RawMessage) error
 	// AsRecorded uses the file as it was when the run began.
 	AsRecorded bool
 }

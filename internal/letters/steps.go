@@ -77,7 +77,7 @@ func ranSteps(ctx context.Context, j *journal.Journal, st *journal.State) ([]ran
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := st.Steps[e.Step]; !ok {
+		if _, ok := st.Steps[e.Step]; !ok || e.Step == event.InputStep {
 			continue
 		}
 		s := known[e.Step]

@@ -55,7 +55,7 @@ func (a *Alone) Take(ctx context.Context, r Request) (Held, error) {
 	if r.Waits != nil {
 		r.Waits(a.block(r.Names))
 	}
-	if err := set.Acquire(ctx, limit.Request{}); errors.Is(err, limit.ErrRefused) {
+	if err := set.Acquire(ctx, limit.Request{Priority: r.Priority}); errors.Is(err, limit.ErrRefused) {
 		return nil, r.Clock.Wait(ctx, -1, nil) // its turn comes after the end of ctx, and that is how long it waits, as on a machine
 	} else if err != nil {
 		return nil, err

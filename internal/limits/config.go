@@ -61,6 +61,10 @@ func (c *Config) Names() []string {
 
 // Unknown says of a name that the file does not have it, and what to do.
 func (c *Config) Unknown(problems *diag.List, pos diag.Pos, name string) {
+	if !ValidName(name) {
+		problems.Errorf(pos, "bad-name", "a limit cannot be called %q", name).Suggest("write the name of a limit of %s: letters, digits, -, _ and ., 64 at most", FileName)
+		return
+	}
 	p := problems.Errorf(pos, "unknown-limit", "there is no limit %q in %s", name, c.Path)
 	if near := diag.Nearest(name, c.Names()); near != "" {
 		p.Suggest("did you mean %q? (or add to %s: %s)", near, FileName, exampleLine(name))
@@ -210,7 +214,7 @@ func (p *parser) limit(name, settings *yaml.Node) (Limit, bool) {
 			}
 		case "queue":
 			if val.Value != "fifo" {
-				p.errorf(val, "bad-value", "queue is %q; the only order is fifo: whoever has waited longest goes first", val.Value).Suggest("write queue: fifo, or leave it out")
+				p.errorf(val, "bad-value", "queue is %q; the only order is fifo: whoever has waited longest goes first, and a priority counts as time", val.Value).Suggest("write queue: fifo, or leave it out")
 			}
 		default:
 			p.errorf(key, "unknown-key", "unknown key %q", key.Value).Near(key.Value, limitKeys).Or("a limit has %s", strings.Join(limitKeys, ", "))

@@ -15,7 +15,7 @@
 //	limits/NAME/lock         whoever reads or changes what follows has a lock on it
 //	limits/NAME/state        a State, as JSON
 //	limits/NAME/slots/N      slot N: whoever has a lock on it has the slot, and its text says who that is
-//	limits/NAME/waiting/T-R  who has waited since T; whoever has a lock on it still waits
+//	limits/NAME/waiting/T-R  who has waited since T, moved by its priority; it waits as long as somebody has a lock on it
 //
 // Nothing here is synced: after a power cut nobody holds or waits, and a state that
 // cannot be read is a new one.

@@ -45,6 +45,9 @@ type Request struct {
 	Names []string
 	Who   Who
 	Clock driver.Clock
+	// Priority is more than 0 for whoever is to go before others, and less for whoever is to
+	// go after them: see [Point].
+	Priority int
 	// Index and Round are the item and the attempt at it, Number the attempt at the step,
 	// for who knows when each of them began; 0: there is none.
 	Index, Round, Number int
@@ -55,6 +58,10 @@ type Request struct {
 	// whenever that changes.
 	Waits func(*Block)
 }
+
+// Point is the time of waiting that equals a point of priority: two points a second, as at the limits of package limit. So nobody is overtaken for longer than the
+// difference in priority is worth.
+const Point = time.Second / 2
 
 // Held is what was taken of some limits.
 type Held interface {
@@ -113,9 +120,9 @@ type lease struct {
 // line has those of this process that want the same in turn: only the first of them
 // asks, so that a thousand that wait cost no more than one does.
 type line struct {
-	taken bool
-	next  []chan struct{}
-	last  time.Time // since when the last of them waits
+	first *waiter   // whose turn it is; nil: nobody's
+	next  []*waiter // in the order of their tickets
+	last  time.Time // since when the last that came waits
 }
 
 // Take waits until all limits of a request let an attempt begin, and takes a slot and
@@ -128,14 +135,19 @@ func (h *Home) Take(ctx context.Context, r Request) (_ Held, err error) {
 	r.Who.PID, r.Who.At = os.Getpid(), r.Clock.Now()
 	r.Who.Name, r.Who.Item, r.Who.Step = brief(r.Who.Name, 60), brief(r.Who.Item, 60), brief(r.Who.Step, 60)
 	w := &waiter{home: h, names: names, r: r, since: r.Who.At}
-	defer func() { err = errors.Join(err, w.leave()) }()
-	turn, err := h.queue(ctx, w)
-	if err != nil {
+	defer func() { err = errors.Join(err, w.leave()); h.count(w) }()
+	turn := h.line(w.names)
+	if err := h.queue(ctx, turn, w); err != nil {
 		return nil, err
 	}
-	defer h.pass(turn)
+	defer h.pass(turn, w)
 	var paused time.Time // since when; zero: it is not
 	for {
+		if h.overtaken(turn, w) {
+			if err := h.yield(ctx, turn, w); err != nil {
+				return nil, err
+			}
+		}
 		l, block, stir, err := h.try(w)
 		switch {
 		case err != nil:
@@ -158,9 +170,35 @@ func (h *Home) Take(ctx context.Context, r Request) (_ Held, err error) {
 		if !block.Until.IsZero() {
 			d = min(max(block.Until.Sub(now), 0)+time.Millisecond, time.Second)
 		}
-		if err := r.Clock.Wait(ctx, d, stir); err != nil {
+		if h.overtaken(turn, w) {
+			continue
+		}
+		if err := w.wait(ctx, block.Limit, d, stir); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// count adds to what the limits remember how long a request has waited for each of them that
+// it did not get.
+func (h *Home) count(w *waiter) {
+	if len(w.waited) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name := range w.waited {
+		s := h.limits[name]
+		if s == nil {
+			continue
+		}
+		if ok, err := tryLock(s.lock, 20*time.Millisecond); !ok || err != nil {
+			continue // it is for statistics alone, and nobody waits for that
+		}
+		st := s.readState()
+		w.counted(name, st)
+		_ = s.writeState(st)                           // as above
+		_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) // it is ours
 	}
 }
 
@@ -225,40 +263,82 @@ func (h *Home) open(name string) (*shared, error) {
 	return s, nil
 }
 
-// queue waits for the turn to ask.
-func (h *Home) queue(ctx context.Context, w *waiter) (*line, error) {
+// line gives the line of those who want some limits.
+func (h *Home) line(names []string) *line {
 	h.mu.Lock()
-	key := strings.Join(w.names, " ")
-	l := h.lines[key]
-	if l == nil {
-		l = &line{}
-		h.lines[key] = l
+	defer h.mu.Unlock()
+	key := strings.Join(names, " ")
+	if h.lines[key] == nil {
+		h.lines[key] = &line{}
 	}
+	return h.lines[key]
+}
+
+// queue waits for the turn to ask.
+func (h *Home) queue(ctx context.Context, l *line, w *waiter) error {
+	h.mu.Lock()
 	// The tickets are in the order of the line: one that is before the first in the line has
-	// no turn, and would hold it up.
+	// no turn, and would hold it up. No two of them have the same time.
 	if !w.since.After(l.last) {
 		w.since = l.last.Add(1)
 	}
 	l.last = w.since
-	if !l.taken {
-		l.taken = true
+	if l.first == nil {
+		l.first = w
 		h.mu.Unlock()
-		return l, nil
+		return nil
 	}
-	turn := make(chan struct{}, 1)
-	l.next = append(l.next, turn)
-	before := len(l.next)
+	before := l.enter(w) + 1
+	if w.before(l.first) { // which gives up its turn
+		h.stirAll()
+	}
 	h.mu.Unlock()
 	w.tell(&Block{Limit: w.names[0], Before: before})
 	if err := h.place(w); err != nil {
-		h.leave(l, turn)
-		return nil, err
+		h.leave(l, w)
+		return err
 	}
-	if err := w.r.Clock.Wait(ctx, -1, turn); err != nil {
-		h.leave(l, turn)
-		return nil, err
+	return h.await(ctx, l, w)
+}
+
+// enter puts a waiter into its place in the line, and gives that. h.mu is held.
+func (l *line) enter(w *waiter) int {
+	w.turn = make(chan struct{}, 1)
+	i, _ := slices.BinarySearchFunc(l.next, w, func(a, b *waiter) int { return strings.Compare(a.ticket(), b.ticket()) })
+	l.next = slices.Insert(l.next, i, w)
+	return i
+}
+
+// await waits in the line for the turn.
+func (h *Home) await(ctx context.Context, l *line, w *waiter) error {
+	err := w.wait(ctx, w.names[0], -1, w.turn)
+	if err != nil {
+		h.leave(l, w)
 	}
-	return l, nil
+	return err
+}
+
+// overtaken says whether one that came later goes before the one whose turn it is.
+func (h *Home) overtaken(l *line, w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(l.next) > 0 && l.next[0].before(w)
+}
+
+// yield gives the turn to the next, and waits for it again. Places at several limits are
+// given up meanwhile, as place says.
+func (h *Home) yield(ctx context.Context, l *line, w *waiter) error {
+	h.mu.Lock()
+	l.enter(w)
+	l.pass()
+	h.mu.Unlock()
+	if len(w.names) > 1 {
+		if err := w.leave(); err != nil {
+			h.leave(l, w)
+			return err
+		}
+	}
+	return h.await(ctx, l, w)
 }
 
 // place takes a place in the queue of the one limit that is wanted, for those of other
@@ -281,29 +361,31 @@ func (h *Home) place(w *waiter) error {
 }
 
 // leave gives up waiting for a turn.
-func (h *Home) leave(l *line, turn chan struct{}) {
+func (h *Home) leave(l *line, w *waiter) {
 	h.mu.Lock()
-	i := slices.Index(l.next, turn)
-	if i >= 0 {
+	if i := slices.Index(l.next, w); i >= 0 {
 		l.next = slices.Delete(l.next, i, i+1)
 	}
 	h.mu.Unlock()
-	if i < 0 { // it had come already
-		h.pass(l)
+	h.pass(l, w) // it had come already
+}
+
+// pass gives the turn to the next, where the waiter has it.
+func (h *Home) pass(l *line, w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.first == w {
+		l.pass()
 	}
 }
 
-// pass gives the turn to the next.
-func (h *Home) pass(l *line) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(l.next) == 0 {
-		l.taken = false
-		return
+// pass gives the turn to the first in the line. h.mu is held.
+func (l *line) pass() {
+	l.first = nil
+	if len(l.next) > 0 {
+		l.first, l.next = l.next[0], l.next[1:]
+		l.first.turn <- struct{}{}
 	}
-	turn := l.next[0]
-	l.next = l.next[1:]
-	turn <- struct{}{}
 }
 
 // try takes all, or says what keeps it from that. stir is closed when it may be
@@ -380,12 +462,14 @@ func (h *Home) try(w *waiter) (*lease, *Block, <-chan struct{}, error) {
 		}
 	}
 	for i, s := range list {
-		if limits[i].Rate > 0 {
-			states[i].Begin(limits[i], now)
-			if err := s.writeState(states[i]); err != nil {
-				l.free()
-				return nil, nil, nil, fmt.Errorf("the limit %s: %w", limits[i].Name, err)
-			}
+		states[i].Begin(limits[i], now)
+		counted := w.counted(limits[i].Name, states[i])
+		if limits[i].Rate == 0 && !counted {
+			continue
+		}
+		if err := s.writeState(states[i]); err != nil && limits[i].Rate > 0 { // else it is for statistics alone
+			l.free()
+			return nil, nil, nil, fmt.Errorf("the limit %s: %w", limits[i].Name, err)
 		}
 	}
 	return l, nil, nil, nil
@@ -423,9 +507,10 @@ func (s *shared) readState() *State {
 	return st
 }
 
-// writeState keeps it, in one write of a length that no other is longer than.
+// writeState keeps it, in one write of a length that no other is longer than: the longest
+// text of a pause takes 1,800 bytes as JSON.
 func (s *shared) writeState(st *State) error {
-	return writeText(filepath.Join(s.dir, "state"), st, 1024)
+	return writeText(filepath.Join(s.dir, "state"), st, 4096)
 }
 
 func writeText(path string, v any, size int) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -283,7 +284,16 @@ func TestSlotsBoundAndAreTakenInTheOrderOfWaiting(t *testing.T) {
 			}
 			mu.Lock()
 			order = append(order, i)
+			left := 6 - len(order)
 			mu.Unlock()
+			for places := 0; places < min(left, 2)+1; runtime.Gosched() { // who is next in its process has a place in the queue of all, as who wants both has
+				list, err := os.ReadDir(filepath.Join(home, "limits", "a", "waiting"))
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				places = len(list)
+			}
 			l.Release()
 		})
 		<-waits
@@ -584,5 +594,80 @@ func TestProcessesTogetherNeverHaveMoreThanThereAre(t *testing.T) {
 	}
 	if len(by) != 3 {
 		t.Errorf("not all had one: %v", by)
+	}
+}
+
+// stepping is a clock on which each wait takes 3 s, and ends with f.
+type stepping struct {
+	now time.Time
+	f   func(n int)
+	n   int
+}
+
+func (s *stepping) Now() time.Time { return s.now }
+
+func (s *stepping) Wait(ctx context.Context, _ time.Duration, _ <-chan struct{}) error {
+	s.n++
+	s.now = s.now.Add(3 * time.Second)
+	s.f(s.n)
+	return ctx.Err()
+}
+
+// What waits were, and how many pauses, is known of a limit over all runs: also of those that
+// have given up, and of one that is not looked after, since it waits in a line.
+func TestWaitsAndPausesAreCounted(t *testing.T) {
+	home := t.TempDir()
+	write(t, home, "limits: {a: {slots: 1, pause: shared}, b: {slots: 1}}")
+	one, two := Open(home, nil), Open(home, nil)
+	defer one.Close()
+	defer two.Close()
+	holding, err := one.Take(t.Context(), request("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request("a", "b")
+	r.Clock = &stepping{now: time.Now(), f: func(n int) {
+		if n == 2 {
+			s := status(t, one, "a")
+			if len(s.Held) != 1 || len(s.Waiting) != 1 {
+				t.Errorf("while one waits: %+v", s)
+			}
+			tickets, err := filepath.Glob(filepath.Join(home, "limits", "a", "waiting", "*"))
+			if err != nil || len(tickets) != 1 {
+				t.Fatal(tickets, err)
+			}
+			old := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(tickets[0], old, old); err != nil {
+				t.Fatal(err)
+			}
+			if s := status(t, one, "a"); len(s.Waiting) != 1 {
+				t.Errorf("who is not looked after waits no more: %+v", s)
+			}
+			holding.Release()
+		}
+	}}
+	got, err := two.Take(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gives := request("a")
+	gives.Clock = &stepping{now: time.Now(), f: func(int) { cancel() }}
+	if _, err = one.Take(ctx, gives); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	got.Release()
+	for _, until := range []time.Duration{1, 3, 2} { // of which the last prolongs nothing
+		if err := one.Pause([]string{"a", "b"}, time.Now().Add(until*time.Hour), "r", strings.Repeat("\x01", 500)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := two.Lift([]string{"a"}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]State{"a": {Waits: 2, Waited: 9 * time.Second, Pauses: 2}, "b": {}} {
+		if s := status(t, two, name); s.State != want {
+			t.Errorf("%s: %+v, want %+v", name, s.State, want)
+		}
 	}
 }

@@ -19,6 +19,11 @@ type State struct {
 	PausedUntil time.Time `json:"paused_until,omitzero"`
 	PausedBy    string    `json:"paused_by,omitempty"`
 	Why         string    `json:"why,omitempty"`
+	// Waits is how many waits for the limit have ended, Waited how long they were together,
+	// and Pauses how often somebody was told to wait so that all do, or for longer.
+	Waits  int           `json:"waits,omitempty"`
+	Waited time.Duration `json:"waited_ns,omitempty"`
+	Pauses int           `json:"pauses,omitempty"`
 }
 
 // Block is what keeps an attempt from beginning.
@@ -29,7 +34,7 @@ type Block struct {
 	// Paused, Full and Rated say which of the bounds it is; it is one of them.
 	Paused, Full, Rated bool
 	Slots, Held         int
-	Before              int      // of the same run that have waited longer, where that alone is known
+	Before              int      // of the same run that go before it, where that alone is known
 	By                  []string // the runs that have the slots, or the one that was told to wait
 	Why                 string   // of a pause
 }
@@ -50,7 +55,7 @@ func (s *State) next(l Limit, now time.Time) time.Time {
 }
 
 // Ask says what keeps an attempt from beginning at a time: nil for nothing. held is
-// how many slots are taken, and ahead how many attempts have waited longer.
+// how many slots are taken, and ahead how many attempts go before it.
 func (s *State) Ask(l Limit, now time.Time, held, ahead int) *Block {
 	b := &Block{Limit: l.Name, Slots: l.Slots, Held: held}
 	if l.Shared && now.Before(s.PausedUntil) {
@@ -87,6 +92,7 @@ func (s *State) Pause(until time.Time, by, why string) bool {
 		return false
 	}
 	s.PausedUntil, s.PausedBy, s.Why = until, by, why
+	s.Pauses++
 	return true
 }
 
@@ -107,7 +113,7 @@ func (b *Block) String() string {
 		}
 		return text
 	case b.Full && b.Held < b.Slots:
-		return fmt.Sprintf("%s: %d of %d held, and others have waited longer", b.Limit, b.Held, b.Slots)
+		return fmt.Sprintf("%s: %d of %d held, and others are next", b.Limit, b.Held, b.Slots)
 	case b.Full:
 		text := fmt.Sprintf("%s: %d of %d held", b.Limit, b.Held, b.Slots)
 		if len(b.By) > 0 {

@@ -11,7 +11,7 @@ import (
 type Status struct {
 	Limit
 	Held    []Who // those that have its slots
-	Waiting []Who // those that wait for it, of each run the one that waits longest
+	Waiting []Who // those that wait for it, in the order in which they go; of those of one process that want several limits, the first
 	State
 }
 
@@ -52,7 +52,7 @@ func (h *Home) look(s *Status) error {
 		if err != nil {
 			return err
 		}
-		return x.waiting("", time.Now(), func(_ string, f *os.File) { s.Waiting = append(s.Waiting, readWho(f)) })
+		return x.waiting("", time.Time{}, func(_ string, f *os.File) { s.Waiting = append(s.Waiting, readWho(f)) })
 	})
 }
 
@@ -94,16 +94,22 @@ func (b *Block) hold(w Who) {
 	b.By = append(b.By, w.short())
 }
 
+// Snapshot gives the limits of a home directory as they are now.
+func Snapshot(dir string) ([]Status, error) {
+	h := Open(dir, nil)
+	list, err := h.Status()
+	return list, errors.Join(err, h.Close())
+}
+
 // Waits says in words what a run waits for now on this machine, in a line for each
 // limit; nothing where no limit is kept there.
 func Waits(dir, run string, now time.Time) (lines []string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "limits")); err != nil {
 		return nil, nil // nobody has ever used one
 	}
-	h := Open(dir, nil)
-	list, err := h.Status()
+	list, err := Snapshot(dir)
 	for _, b := range Blocks(list, run, now) {
 		lines = append(lines, b.String())
 	}
-	return lines, errors.Join(err, h.Close())
+	return lines, err
 }

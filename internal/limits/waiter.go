@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -15,32 +16,37 @@ import (
 )
 
 // waiter is a request that waits. It has a ticket in the queue of each limit that keeps
-// it from beginning: a file, locked, whose name says since when it waits. Who dies
-// loses the lock, and with it the place.
+// it from beginning: a file, locked, whose name says since when it waits, earlier or later by
+// what its priority is worth. Who dies loses the lock, and with it the place.
 type waiter struct {
 	home    *Home
 	names   []string
 	r       Request
 	since   time.Time
+	turn    chan struct{}       // gives a value when its turn to ask has come
 	name    string              // of its tickets
 	tickets map[string]*os.File // by limit
 	fresh   time.Time           // when they were last touched
 	told    string
+	waited  map[string]time.Duration // for each limit
 }
 
 // stale is after how long a ticket that nobody has touched is no longer heeded: its
 // process was stopped, and must not hold up the others.
 const stale = 5 * time.Second
 
-// ticket is the name of the waiter's file.
+// ticket is the name of the waiter's file. Those with the lesser name go first.
 func (w *waiter) ticket() string {
 	if w.name == "" {
 		var random [4]byte
 		rand.Read(random[:]) // never fails, says its documentation
-		w.name = fmt.Sprintf("%020d-%s", max(w.since.UnixNano(), 0), hex.EncodeToString(random[:]))
+		w.name = fmt.Sprintf("%020d-%s", max(w.since.Add(-time.Duration(w.r.Priority)*Point).UnixNano(), 0), hex.EncodeToString(random[:]))
 	}
 	return w.name
 }
+
+// before says whether it goes before another one.
+func (w *waiter) before(other *waiter) bool { return w.ticket() < other.ticket() }
 
 // tell says what the request waits for, where that is something else than before.
 func (w *waiter) tell(b *Block) {
@@ -48,6 +54,29 @@ func (w *waiter) tell(b *Block) {
 		w.told = text
 		w.r.Waits(b)
 	}
+}
+
+// wait waits for d, or until stir, for a limit.
+func (w *waiter) wait(ctx context.Context, name string, d time.Duration, stir <-chan struct{}) error {
+	began := w.r.Clock.Now()
+	err := w.r.Clock.Wait(ctx, d, stir)
+	if w.waited == nil {
+		w.waited = map[string]time.Duration{}
+	}
+	w.waited[name] += max(w.r.Clock.Now().Sub(began), 0)
+	return err
+}
+
+// counted adds to what a limit remembers how long the request has waited for it, once, and
+// says whether it has.
+func (w *waiter) counted(name string, st *State) bool {
+	d, ok := w.waited[name]
+	if ok {
+		delete(w.waited, name)
+		st.Waits++
+		st.Waited += d
+	}
+	return ok
 }
 
 // register takes a place in a queue. The lock of the limit is held.
@@ -105,8 +134,8 @@ func (w *waiter) leave() error {
 	return errors.Join(errs...)
 }
 
-// waiting gives the tickets of a queue whose owners live, those that wait longest
-// first. What the dead have left is removed. The lock of the limit is held.
+// waiting gives the tickets of a queue whose owners live, those that go first at the
+// beginning. What the dead have left is removed. The lock of the limit is held.
 func (s *shared) waiting(own string, now time.Time, yield func(name string, f *os.File)) error {
 	dir := filepath.Join(s.dir, "waiting")
 	entries, err := os.ReadDir(dir)
@@ -131,8 +160,8 @@ func (s *shared) waiting(own string, now time.Time, yield func(name string, f *o
 	return nil
 }
 
-// look calls live with a ticket whose owner lives and looks after it, and removes that
-// of a dead one.
+// look calls live with a ticket whose owner lives and looks after it, as of a time, and
+// removes that of a dead one. At the zero time all who live have looked after theirs.
 func look(path string, now time.Time, live func(*os.File)) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,7 +184,7 @@ func look(path string, now time.Time, live func(*os.File)) error {
 	return errors.Join(err, f.Close())
 }
 
-// ahead is how many have waited longer than the owner of a ticket. The lock of the
+// ahead is how many go before the owner of a ticket. The lock of the
 // limit is held.
 func (s *shared) ahead(own string, now time.Time) (n int, err error) {
 	err = s.waiting(own, now, func(name string, _ *os.File) {

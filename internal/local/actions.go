@@ -67,7 +67,7 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 	}
 	_, isAgent := c.Action.(*workflow.Claude)
 	_, isShell := c.Action.(*workflow.Shell)
-	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env(), c.Address, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Mask: a.Recorder.Masks()}
+	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env(), c.Address, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Summary: c.Summary, Mask: a.Recorder.Masks(), Unread: c.Unread, Whole: c.Step != nil && c.Step.OutputFile != nil}
 	vars := ""
 	if (isAgent || isShell) && !a.Pipeline { // whose outputs are declared
 		if vars, err = a.variables.next(a.Recorder.Journal.ProcDir()); err != nil {

@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -35,10 +37,15 @@ func (a *Actions) module(ctx context.Context, c *step.Call) (action.Result, erro
 		err = cerr
 	}
 	if result.over {
-		return res, retry.Permanent(fmt.Errorf("the output of %s is larger than %d MiB", c.Module.Name, maxResult>>20))
+		return res, tooLarge(c.Module)
 	}
 	res.Output = string(result.b)
 	return res, err
+}
+
+// tooLarge is the error of a module whose result is larger than one may be.
+func tooLarge(d *module.Definition) error {
+	return retry.Permanent(fmt.Errorf("the output of %s is larger than %d MiB", d.Name, maxResult>>20))
 }
 
 // request makes a request of a module.
@@ -46,10 +53,20 @@ func (a *Actions) request(ctx context.Context, d *module.Definition, args []any)
 	url, headers, body := d.Request(args)
 	q := &action.Request{Method: d.HTTP.Method, URL: url, Headers: headers, MaxBody: maxResult,
 		Expected: func(status int) bool { return d.HTTP.Status.Outcome(status) == module.Success }}
-	if body != nil {
+	switch body := body.(type) {
+	case nil:
+	case module.TextBody:
+		q.Body, q.ContentType = string(body), "text/plain; charset=utf-8"
+	case json.RawMessage:
+		q.Body, q.ContentType = string(body), "application/json"
+	default:
 		q.Body, q.ContentType = value.JSON(body), "application/json"
 	}
-	return a.World.Send(ctx, q, &action.Call{})
+	res, err := a.World.Send(ctx, q, &action.Call{Mask: a.Recorder.Masks()})
+	if errors.As(err, new(*action.BodyError)) {
+		err = tooLarge(d)
+	}
+	return res, err
 }
 
 // limited keeps what is written to it. Of more than limit bytes nothing is kept,

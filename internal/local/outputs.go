@@ -138,7 +138,7 @@ func (a *Actions) keepText(c *step.Call, res action.Result) (_ action.Result, er
 	if err != nil {
 		return res, err
 	}
-	text := res.Output + "\n"
+	text := res.Output + res.Ending
 	_, err = io.WriteString(f, text)
 	sum := sha256.Sum256([]byte(text))
 	res.StdoutFile, res.StdoutSize, res.Digest = f.Name(), int64(len(text)), hex.EncodeToString(sum[:])

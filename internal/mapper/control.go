@@ -8,7 +8,6 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/width"
 )
 
 // lanes are the workers that were started while the map is running. They belong to who
@@ -42,14 +41,6 @@ func (x *Map) staff(n int) {
 	}
 }
 
-// Wide is the data of width_changed.
-type Wide struct {
-	width.State
-	Why width.Why `json:"why,omitempty"`
-	// Differ says that the times of items do not count, as they differ too much.
-	Differ bool `json:"differ,omitempty"`
-}
-
 // widen records that another number of agents may run at once, and has workers for it.
 func (x *Map) widen() {
 	c, ok := x.machine.Width()
@@ -57,7 +48,7 @@ func (x *Map) widen() {
 		return
 	}
 	x.record(event.Event{Type: event.WidthChanged, Time: x.Clock.Now(), Phase: phase, Total: c.To, Message: c.String(),
-		Data: step.Data(Wide{State: c.State, Why: c.Why, Differ: c.Differ})})
+		Data: step.Data(c.Fact())})
 	x.staff(c.To)
 }
 
@@ -66,7 +57,7 @@ func (x *Map) restoreWidth(fact json.RawMessage) error {
 	if len(fact) == 0 {
 		return nil
 	}
-	var s Wide
+	var s policy.WidthFact
 	if err := json.Unmarshal(fact, &s); err != nil {
 		return fmt.Errorf("the recorded number of items at once: %w", err)
 	}

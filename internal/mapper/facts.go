@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -95,9 +97,15 @@ type Check struct {
 	RedBase bool `json:"red_base,omitempty"`
 }
 
-// Sum is the digest of the evidence, which the merge of the item's work names.
+// Sum is the digest of the evidence, which the merge of the item's work names. It does not
+// depend on where a machine keeps what checks have printed.
 func (e *Evidence) Sum() string {
-	sum := sha256.Sum256(step.Data(e))
+	named := *e
+	named.Checks = slices.Clone(e.Checks)
+	for i := range named.Checks {
+		named.Checks[i].File = ""
+	}
+	sum := sha256.Sum256(step.Data(named))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
@@ -191,9 +199,9 @@ func (x *Map) ended(w *worker, e *ending) {
 // recordEnd records what became of an item, all in one, and gives the handler
 // that is to run.
 func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
-	facts := x.breaker(v.Breaker, now)
+	facts := append(x.facts[:0], x.breaker(v.Breaker, now)...)
 	if len(facts) == 0 {
-		facts = x.counted(now)
+		facts = append(facts, x.counted(now)...)
 	}
 	if !v.PausedUntil.IsZero() {
 		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, step.MetLimit("the agent of item "+cmp.Or(e.a.Label, e.a.Item.ID)), now))
@@ -217,6 +225,8 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		facts = append(facts, event.Event{Time: now, Type: event.Note, Message: "the map stops: " + x.stopText(v.Stop)})
 	}
 	x.record(facts...)
+	clear(facts)
+	x.facts = facts[:0]
 	return h
 }
 
@@ -256,14 +266,13 @@ func (x *Map) started(a *Attempt, turn time.Time) event.Event {
 }
 
 // fact is what is recorded of an item whose agent ended, and the handler that is
-// to run. It may be called by many goroutines at once.
+// to run. It may be called by many goroutines at once, and keeps nothing of v: most
+// verdicts need no memory then.
 func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Event, h *handling) {
 	fact = event.Event{Time: now, Phase: phase, Item: e.a.Item.ID, Label: e.a.Label, Index: e.a.Item.Index, DurationMS: e.took.Milliseconds()}
 	switch v.Fate {
 	case policy.ItemSucceeded:
 		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Succeeded, e.a.Number, e.data
-	case policy.ItemPassed:
-		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Skipped, e.a.Number, e.data
 	case policy.ItemReturned, policy.ItemPaused:
 		fact.Type, fact.Status, fact.Attempt = event.ItemFinished, event.Interrupted, e.a.Number
 		if e.Anew {
@@ -273,7 +282,8 @@ func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Even
 		x.returned(&fact, e, v)
 	case policy.ItemRetry:
 		x.letter(&fact, e, v)
-		fact.Type, fact.Attempt, fact.DelayMS, fact.Retry = event.ItemRetry, e.a.Number, v.Delay.Milliseconds(), &v.Retry
+		state := v.Retry
+		fact.Type, fact.Attempt, fact.DelayMS, fact.Retry = event.ItemRetry, e.a.Number, v.Delay.Milliseconds(), &state
 	default:
 		h = x.failedForGood(&fact, e, v)
 	}
@@ -310,7 +320,9 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 		fact.Type, fact.Status, fact.Label, fact.Data = event.ItemHandlerDue, "", v.Handler, step.Data(h.due)
 		return h
 	default:
-		fact.Data = step.Data(e.Result)
+		if x.Recorder.Detailed() {
+			fact.Data = step.Data(e.Result)
+		}
 	}
 	return nil
 }
@@ -329,16 +341,20 @@ func (x *Map) left(e *ending) any {
 
 // letter fills a fact with what is to be known of a failed attempt.
 func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
-	l := Letter{Result: e.Result, Failure: e.Failure, CorrelationID: fmt.Sprintf("%s/%d", x.Name, e.a.Item.Index),
+	l := Letter{Result: e.Result, Failure: e.Failure, CorrelationID: x.Name + "/" + strconv.Itoa(e.a.Item.Index),
 		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took.Milliseconds(), Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
 	if l.Message == "" {
 		l.Message = "it failed"
 	}
 	l.Eligible = l.Class != ClassRecovery // an item that takes the whole run down is not run again unasked
 	if v.Fate == policy.ItemRetry {
-		l.Wait = &v.Wait
+		wait := v.Wait
+		l.Wait = &wait
 	}
-	fact.Class, fact.Message, fact.ExitCode, fact.Data = l.Class, l.Message, l.ExitCode, step.Data(l)
+	fact.Class, fact.Message, fact.ExitCode = l.Class, l.Message, l.ExitCode
+	if x.Recorder.Detailed() {
+		fact.Data = step.Data(l)
+	}
 	return l
 }
 

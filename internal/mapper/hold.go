@@ -54,7 +54,7 @@ func (x *Map) hold(c policy.HoldChange, now time.Time) event.Event {
 		e.Type, e.DelayMS = event.HoldProbe, next.Milliseconds()
 		e.Message = s.String()
 		if s.Good > 0 {
-			e.Message += fmt.Sprintf("; %d of %d probes succeeded", s.Good, x.closing())
+			e.Message += fmt.Sprintf("; %d of %d probes succeeded", s.Good, s.Close)
 		}
 	case policy.HoldEnded:
 		e.Type, e.DurationMS = event.HoldEnded, now.Sub(s.Since).Milliseconds()
@@ -113,8 +113,6 @@ var holdEnds = map[string]string{
 
 var queueHoldEnds = map[string]string{"probes": "what is merged so far passes the verify", "continue": "somebody asked for it"}
 
-func (x *Map) closing() int { return cmp.Or(x.Policy.SameError.Close, policy.DefaultSameErrorClose) }
-
 func span(d time.Duration) string {
 	if d >= time.Second {
 		d = d.Round(time.Second)
@@ -152,7 +150,8 @@ func (x *Map) returned(fact *event.Event, e *ending, v *policy.Verdict) {
 	x.letter(fact, e, v)
 	x.before[e.a.Item.Index] = e.a.Number - v.Retry.Attempt
 	x.last[e.a.Item.Index] = known(&e.Failure)
-	fact.Type, fact.Attempt, fact.Retry = event.ItemReturned, e.a.Number, &v.Retry
+	state := v.Retry
+	fact.Type, fact.Attempt, fact.Retry = event.ItemReturned, e.a.Number, &state
 }
 
 // Probe has the next probe of each hold start now. held is false where there is none.
@@ -242,7 +241,7 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 		case journal.ItemDeadLettered:
 			e.Fate, e.Attempts, e.Signature = policy.ItemDeadLettered, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
 		case journal.ItemSkipped:
-			if r.Class == "" { // there was nothing to do
+			if r.Class == "" { // of an earlier version, which did not say why
 				continue
 			}
 			e.Fate, e.Attempts, e.Signature = policy.ItemSkipped, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
@@ -269,6 +268,22 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 		list[i] = e.Ended
 	}
 	x.machine.RestoreEnds(list)
+	return nil
+}
+
+// restoreOnHold has on_hold run again for the holds that last. It reads them as they began,
+// as it did before the run went down; what it had ended by then does not run again.
+func (x *Map) restoreOnHold(began ...json.RawMessage) error {
+	for _, data := range began {
+		if len(data) == 0 || x.OnHold == nil {
+			continue
+		}
+		h := &Held{}
+		if err := json.Unmarshal(data, h); err != nil {
+			return fmt.Errorf("the recorded beginning of a hold: %w", err)
+		}
+		x.due = append(x.due, &handling{hold: h})
+	}
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	e := ending{Ending: x.Template.Run(ctx, a), a: a}
 	now := x.Clock.Now()
 	e.took = now.Sub(start)
-	if e.Err == nil || e.Skipped {
+	if e.Err == nil {
 		e.data = step.Data(e.Result)
 	}
 	o := e.outcome()

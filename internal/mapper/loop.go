@@ -16,6 +16,10 @@ type worker struct {
 	unsynced bool          // an end that it told of may not be on the disk yet
 	// recorded is the Ending.Recorded of the agent that it ran last, until it is called.
 	recorded func(context.Context)
+	// begun is the fact that its agent begins, and end how that ended: until the worker is
+	// free they are its own, then the next agent's.
+	begun [1]event.Event
+	end   ending
 }
 
 // job is what a worker does next. Exactly one of its parts is set.

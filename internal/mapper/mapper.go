@@ -41,7 +41,8 @@ type Options struct {
 	// Admit waits until the limits of the machine let an attempt at an item begin, and gives what it
 	// holds of them; nil: nothing has to be waited for. With an error it holds nothing.
 	Admit func(ctx context.Context, it event.Item, attempt int) (*step.Holding, error)
-	// OnHold runs what the file wants to be run when the map is held; nil for nothing.
+	// OnHold runs what the file wants to be run when the map is held, and in a later life of
+	// the run, for the same hold, what of that has not ended well; nil for nothing.
 	OnHold func(ctx context.Context, h Held) error
 	// HoldChanged, if not nil, is called when a hold has changed as somebody asked for it,
 	// or as [Map.QueueRed] and [Map.QueueGreen] told.
@@ -105,8 +106,8 @@ type Ending struct {
 	Failure failure.Failure
 	// Step and StepLabel are the step that failed.
 	Step, StepLabel string
-	// Skipped: there was nothing to do, or the file says that it does not matter.
-	Skipped bool
+	// LeftOut: it failed, and the file says that its item is left out.
+	LeftOut bool
 	// Interrupted: the agent was ended because the run stops.
 	Interrupted bool
 	// Anew: as Interrupted, and the item begins again from its first step, as what its
@@ -148,6 +149,7 @@ type Map struct {
 	due       []*handling
 	undone    error              // why a handler is still due
 	parked    map[int]*ending    // items whose work waits to be merged, by index
+	facts     []event.Event      // those of the last end, which nobody has any more: for the next one
 	before    map[int]int        // attempts of earlier rounds, by index
 	used      map[int]event.Used // of items that are to be tried again, by index
 	names     map[int]name

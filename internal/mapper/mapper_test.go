@@ -256,7 +256,7 @@ func TestPauseHoldsAll(t *testing.T) {
 			round, until, _ := x.Ask(t.Context(), time.Now())
 			if first && until.IsZero() {
 				time.Sleep(time.Second)
-				if !x.Limited(t.Context(), round, time.Minute, "claude", time.Now()) {
+				if !x.Limited(t.Context(), round, time.Minute, step.MetLimit("claude"), time.Now()) {
 					t.Error("a minute is longer than six hours")
 				}
 				_, until, _ = x.Ask(t.Context(), time.Now())
@@ -443,7 +443,7 @@ func TestEarlierAgentLeavesPause(t *testing.T) {
 				return Ending{}
 			}
 			time.Sleep(time.Second)
-			x.Limited(t.Context(), round, time.Minute, "claude", time.Now())
+			x.Limited(t.Context(), round, time.Minute, step.MetLimit("claude"), time.Now())
 			round, until, _ := x.Ask(t.Context(), time.Now())
 			time.Sleep(time.Until(until))
 			x.Answered(round)

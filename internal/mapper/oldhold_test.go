@@ -1,14 +1,17 @@
 package mapper
 
 import (
+	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
 )
 
 // TestHoldOfAnOldJournal: older journals count the items of a hold from 0, under another
@@ -45,5 +48,35 @@ func TestHoldOfAnOldJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestOnHoldOfAnEarlierLife: on_hold runs again for the holds that last, of the map and of its
+// merge queue, as they began.
+func TestOnHoldOfAnEarlierLife(t *testing.T) {
+	hold := func(items int, queue bool) json.RawMessage {
+		return step.Data(Held{Message: "no", Items: items, Since: time.Unix(3600, 0), Next: time.Unix(3600, 0), Queue: queue})
+	}
+	var none iter.Seq2[int, journal.ItemRecord] = func(func(int, journal.ItemRecord) bool) {}
+	restored := func(rec Recorded) (items []int) {
+		x, err := New(Options{Policy: policy.Config{MaxParallel: 2, SameError: &policy.SameError{}}, Total: 9, Clock: clock.Machine{},
+			OnHold: func(context.Context, Held) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.Items = none
+		if err := x.Restore(t.Context(), rec); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range x.due {
+			items = append(items, h.hold.Items)
+		}
+		return items
+	}
+	if got := restored(Recorded{Hold: hold(5, false), HoldBegan: hold(3, false), QueueHold: hold(7, true), QueueHoldBegan: hold(6, true)}); !slices.Equal(got, []int{3, 6}) {
+		t.Errorf("on_hold is due for holds of %v items", got)
+	}
+	if got := restored(Recorded{}); got != nil {
+		t.Errorf("without a hold, on_hold is due for %v", got)
 	}
 }

@@ -25,10 +25,10 @@ func (x *Map) Ask(ctx context.Context, now time.Time) (round int, until time.Tim
 
 // Limited tells the machine that an agent was turned away by a rate limit. Where
 // that lasts longer than the map waits, it stops, and ok is false.
-func (x *Map) Limited(ctx context.Context, round int, after time.Duration, what string, now time.Time) (ok bool) {
+func (x *Map) Limited(ctx context.Context, round int, after time.Duration, met step.Met, now time.Time) (ok bool) {
 	_ = x.ask(ctx, func() {
 		ok = x.machine.Limited(round, after, now)
-		x.record(x.paused(ok, what, now))
+		x.record(x.paused(ok, met, now))
 	})
 	return ok
 }
@@ -42,8 +42,8 @@ func (x *Map) Answered(round int) {
 	})
 }
 
-func (x *Map) paused(ok bool, what string, now time.Time) event.Event {
-	e := step.PausedFact(x.machine.Snapshot().Pause, ok, what, now)
+func (x *Map) paused(ok bool, met step.Met, now time.Time) event.Event {
+	e := step.PausedFact(x.machine.Snapshot().Pause, ok, met, now)
 	if !ok {
 		value.Put(&x.whys, policy.ByRateLimit, e.Message)
 	}

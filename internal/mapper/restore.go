@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -24,6 +25,8 @@ type Recorded struct {
 	Hold    json.RawMessage // of the last fact of a hold that lasts; nil for none
 	// QueueHold is Hold of the merge queue.
 	QueueHold json.RawMessage
+	// HoldBegan and QueueHoldBegan are the facts with which these holds began.
+	HoldBegan, QueueHoldBegan json.RawMessage
 	// CanaryPassed says that the first items have passed, and the others may start.
 	CanaryPassed bool
 	Width        json.RawMessage // of the last width_changed; nil for none
@@ -72,6 +75,9 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 		}
 	}
 	if err := x.restoreHolds(rec.Hold, rec.QueueHold); err != nil {
+		return err
+	}
+	if err := x.restoreOnHold(rec.HoldBegan, rec.QueueHoldBegan); err != nil {
 		return err
 	}
 	if err := x.restoreWidth(rec.Width); err != nil {
@@ -132,16 +138,22 @@ func (x *Map) restoreLast(ctx context.Context, all *Recorded, index int, rec jou
 	if err != nil {
 		return err
 	}
+	x.last[index], err = FailureOf(&e)
+	return err
+}
+
+// FailureOf gives what the next attempt at an item knows of one that failed, from the record
+// of that.
+func FailureOf(e *event.Event) (*failure.Failure, error) {
 	f := failure.Failure{Class: e.Class, Message: e.Message, Exit: e.ExitCode}
 	if f.Class == ClassEvidence {
 		var l struct{ Stdout, Stderr string }
 		if err := json.Unmarshal(e.Data, &l); err != nil {
-			return fmt.Errorf("the recorded failure of item %s: %w", e.Item, err)
+			return nil, fmt.Errorf("the recorded failure of item %s: %w", e.Item, err)
 		}
 		f.Stdout, f.Stderr = l.Stdout, l.Stderr
 	}
-	x.last[index] = known(&f)
-	return nil
+	return known(&f), nil
 }
 
 // restoreHandler keeps a handler that is due to be run.
@@ -182,10 +194,7 @@ func (x *Map) itemState(rec journal.ItemRecord) policy.ItemState {
 	case journal.ItemSucceeded:
 		s.Standing, s.Fate = policy.WasFinished, policy.ItemSucceeded
 	case journal.ItemSkipped:
-		s.Standing, s.Fate = policy.WasFinished, policy.ItemPassed
-		if x.Policy.OnItemFailure == policy.Skip {
-			s.Fate = policy.ItemSkipped
-		}
+		s.Standing, s.Fate = policy.WasFinished, policy.ItemSkipped
 	case journal.ItemUnchanged:
 		s.Standing, s.Fate = policy.WasFinished, policy.ItemUnchanged
 	case journal.ItemDeadLettered:
@@ -207,11 +216,12 @@ func (x *Map) given(ctx context.Context, v policy.Verdict, rec journal.ItemRecor
 	}
 	why := fmt.Sprintf("the retries that are recorded allow no further attempt (%s)", v.Reason)
 	if v.Exhausted {
-		why = fmt.Sprintf("it was running %d times when the run went down", rec.Recoveries)
+		why = fmt.Sprintf("it was running %s when the run went down, so that it may be what brings it down (error_policy.max_recoveries): look at what it does, then bide dlq retry runs it again",
+			diag.Count(rec.Recoveries, "time"))
 	}
 	f := failure.Failure{Class: ClassRecovery, Message: why}
 	now := x.Clock.Now()
-	h := x.recordEnd(&ending{a: Attempt{Item: it, Number: rec.Attempts, Start: now}, Ending: Ending{Err: &f, Failure: f}}, v, now)
+	h := x.recordEnd(&ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Start: now}, Ending: Ending{Err: &f, Failure: f}}, v, now)
 	if h != nil {
 		x.due = append(x.due, h)
 	}

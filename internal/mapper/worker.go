@@ -80,7 +80,8 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 		}
 	}
 	if err == nil {
-		err = x.Recorder.Record(x.started(&a, s.at))
+		w.begun[0] = x.started(&a, s.at)
+		err = x.Recorder.Record(w.begun[:]...)
 	}
 	if err == nil && x.Strict {
 		err = x.Recorder.Sync(context.WithoutCancel(ctx))
@@ -97,11 +98,11 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	}
 	w.unsynced, w.recorded = x.Strict, e.Recorded
 	took := x.Clock.Now().Sub(a.Start)
-	end := ending{Ending: e, a: a, took: took, used: e.Used}
-	if e.Err == nil || e.Skipped {
-		end.data = step.Data(e.Result)
+	w.end = ending{Ending: e, a: a, took: took, used: e.Used}
+	if e.Err == nil && x.Recorder.Detailed() {
+		w.end.data = step.Data(e.Result)
 	}
-	return func() { x.ended(w, &end) }
+	return func() { x.ended(w, &w.end) }
 }
 
 // ending is how an agent ended, with what is to be written down.
@@ -114,10 +115,7 @@ type ending struct {
 }
 
 func (e *ending) outcome() policy.Outcome {
-	o := policy.Outcome{OK: e.Err == nil && !e.Interrupted && !e.Limited, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt, Took: e.took}
-	if e.Skipped {
-		o.Err = nil
-	}
+	o := policy.Outcome{OK: e.Err == nil && !e.Interrupted && !e.Limited, Err: e.Err, LeftOut: e.LeftOut, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt, Took: e.took}
 	if o.Err != nil {
 		o.Signature = failure.Sign(e.Failure.Class, e.Step, e.Failure.Message)
 	}
@@ -140,9 +138,10 @@ func (x *Map) handle(ctx context.Context, w *worker, h *handling) func() {
 	}
 }
 
-// onHold runs what is to be run when the map is held. That it fails is a warning.
+// onHold runs what is to be run when the map is held. That it fails is a warning; where the
+// run stops first, a resume runs what is left of it.
 func (x *Map) onHold(ctx context.Context, w *worker, h *Held) func() {
-	if err := x.OnHold(ctx, *h); err != nil {
+	if err := x.OnHold(ctx, *h); err != nil && (x.Stopping == nil || x.Stopping() == nil) {
 		x.note("on_hold failed: %v", err)
 	}
 	return func() { x.free(w) }

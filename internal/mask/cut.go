@@ -3,6 +3,7 @@ package mask
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -62,6 +63,11 @@ const maxMark = 64
 // IsLeftOut says whether line is the mark that stands for what was left out.
 func IsLeftOut(line string) bool {
 	return strings.Contains(line, " bytes left out …") && leftOut().MatchString(strings.TrimSpace(line)+"\n")
+}
+
+// LeavesOut reports whether a text has such a mark.
+func LeavesOut(text string) bool {
+	return strings.Contains(text, " bytes left out …") && slices.ContainsFunc(strings.Split(text, "\n"), IsLeftOut)
 }
 
 // Bound is Text.Ends of a value that continues to be used: the secrets in it stay,

@@ -25,7 +25,7 @@ func (q *Queue) do(ctx context.Context, a mergequeue.Action) error {
 	case mergequeue.Verify:
 		return q.judge(ctx, a)
 	case mergequeue.Hold:
-		return q.wait(ctx)
+		return q.wait(ctx, a.Commit)
 	case mergequeue.Land:
 		return q.land(ctx, a)
 	case mergequeue.Refuse:
@@ -37,27 +37,33 @@ func (q *Queue) do(ctx context.Context, a mergequeue.Action) error {
 
 // base tells the machine upon what items are merged: the run's branch, and the user's in it
 // where that has moved.
-func (q *Queue) base(ctx context.Context) (err error) {
+func (q *Queue) base(ctx context.Context) error {
+	at, err := q.upon(ctx)
+	if err == nil {
+		q.m.OnBase(commitOf(at))
+	}
+	return err
+}
+
+// upon gives the commit upon which items are merged now.
+func (q *Queue) upon(ctx context.Context) (at worktree.Merged, err error) {
 	g := q.Git
 	if q.tip, err = g.Tree.Tip(ctx); err != nil {
-		return err
+		return at, err
 	}
-	at := worktree.Merged{Commit: q.tip}
+	at.Commit = q.tip
 	moved, err := g.Tree.UponTarget(ctx, q.tip)
 	switch {
 	case errors.As(err, new(*worktree.Conflict)): // it is told when the run is merged
 	case err != nil:
-		return err
+		return at, err
 	case moved.Commit != "":
 		at = moved
 	}
 	if at.Tree == "" {
-		if at.Tree, err = g.Repo.Tree(ctx, at.Commit); err != nil {
-			return err
-		}
+		at.Tree, err = g.Repo.Tree(ctx, at.Commit)
 	}
-	q.m.OnBase(commitOf(at))
-	return nil
+	return at, err
 }
 
 func commitOf(m worktree.Merged) mergequeue.Commit {
@@ -71,6 +77,7 @@ func (q *Queue) join(ctx context.Context, a mergequeue.Action) error {
 	err := error(nil)
 	if !made {
 		m, err = q.merge(ctx, a.Onto, w, q.Git.Resolver(w.p))
+		q.Git.TellAside(&w.data, w.label, m.Aside)
 	}
 	switch {
 	case err == nil && m.Commit != "":
@@ -92,7 +99,7 @@ func (q *Queue) join(ctx context.Context, a mergequeue.Action) error {
 // merge makes the merge of an item upon a commit.
 func (q *Queue) merge(ctx context.Context, onto string, w *queued, resolve worktree.Resolver) (worktree.Merged, error) {
 	g := q.Git
-	o := worktree.MergeOptions{Message: g.Message(w.label), Trailers: g.Trailers(w.item.ID, w.data.Evidence), Resolve: resolve}
+	o := worktree.MergeOptions{Message: g.Message(w.label), Trailers: g.Trailers(w.item.ID, w.data.Evidence), Resolve: resolve, Left: g.LeftMessage(w.label)}
 	return g.Tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
 }
 
@@ -137,14 +144,23 @@ func (q *Queue) ahead(ctx context.Context, onto string, items []int) map[joint]w
 	return made
 }
 
-// wait waits until what is merged so far is to be verified again.
-func (q *Queue) wait(ctx context.Context) error {
+// wait waits until what is merged so far, which is red, is to be verified again, with what
+// others have committed to the user's branch meanwhile.
+func (q *Queue) wait(ctx context.Context, red mergequeue.Commit) error {
 	life, clock := q.Executor.Life, q.Executor.Clock
 	for {
 		at, held := q.of.QueueHeld()
 		d := at.Sub(clock.Now())
 		if !held || d <= 0 {
-			q.m.Probe()
+			now, err := q.upon(ctx)
+			switch {
+			case err != nil:
+				return err
+			case now.Tree != red.Tree:
+				q.m.Moved()
+			default:
+				q.m.Probe()
+			}
 			return nil
 		}
 		until, stop := life.Until(ctx)

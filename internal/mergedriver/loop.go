@@ -94,7 +94,7 @@ func (q *Queue) begin(ctx context.Context) error {
 	q.m.Recall(g.Tree.Base, landed)
 	if at, held := q.of.QueueHeld(); held {
 		q.m.Held()
-		q.Executor.Note("the merge queue is still held: what is merged so far is verified again at %s; bide control %s probe verifies it now", at.Local().Format(time.TimeOnly), q.Executor.Run)
+		q.Executor.NotePassing("the merge queue is still held: what is merged so far is verified again at %s; bide control %s probe verifies it now", at.Local().Format(time.TimeOnly), q.Executor.Run)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) erro
 	g := q.Git
 	ctx = context.WithoutCancel(ctx)
 	a.Recorded = func(ctx context.Context) { g.Release(ctx, a) }
-	at, err := a.Tree.Commit(ctx, g.LeftMessage(a))
+	at, err := a.Tree.Commit(ctx, g.LeftMessage(g.Label(a)))
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) erro
 	}
 	a.Result.Worktree, a.Result.Branch = "", k.Branch
 	if k.Branch == "" || k.Commit == "" || len(at.Commits) == 0 {
-		return nil // there is nothing to merge
+		return g.OnlyIgnored(ctx, a) // there is nothing to merge
 	}
 	if err := a.Tree.Submitted(ctx, at.Commit, k.Commit); err != nil {
 		return fmt.Errorf("the work of item %s: %w", items.NameOf(q.Executor.Values.Mask(), a.Item), err)

@@ -105,17 +105,12 @@ func (q *Queue) VerifyFinal(ctx context.Context, commit, tree string) error {
 	return err
 }
 
-// leavePlace gives the worktree of the verify back.
+// leavePlace removes the worktree of the verify.
 func (q *Queue) leavePlace(ctx context.Context) {
 	if q.place == nil {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
-	err := q.place.Reset(ctx, q.place.Base)
-	if err == nil {
-		_, err = q.place.Release(ctx)
-	}
-	if err != nil {
+	if err := q.place.Drop(context.WithoutCancel(ctx)); err != nil {
 		q.Executor.Note("the worktree of the merge queue is left: %v", err)
 	}
 	q.place = nil

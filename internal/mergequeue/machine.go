@@ -348,6 +348,13 @@ func (m *Machine) baseVerified(green bool) {
 // Probe has the base verified again, after a hold.
 func (m *Machine) Probe() { m.now.held = false }
 
+// Moved says that what others commit has changed the base during a hold: that is verified
+// next, instead of the base that was red, and then all that is not landed is merged upon it.
+func (m *Machine) Moved() {
+	m.waiting = slices.Insert(m.waiting, 0, m.now.merged()...)
+	m.now = &chain{red: true}
+}
+
 // split has the halves of the chain judged, one after the other.
 func (m *Machine) split() {
 	list := m.now.merged()

@@ -32,8 +32,13 @@ type world struct {
 	searches int // of them, for whom an item breaks with
 	bases    int
 	held     int
+	mended   int
 	asked    []mergequeue.Action
 }
+
+// mend is a commit of others, without which all is red where mended is set: it comes in that
+// hold.
+const mend = 1000
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, bad: map[int]bool{}, enemies: map[[2]int]bool{}, clash: map[[2]int]bool{}, commits: map[string][]int{"base": nil}, tip: "base", refused: map[int]string{}, verified: map[string]bool{}}
@@ -55,6 +60,9 @@ func (w *world) at(id string) mergequeue.Commit {
 // green says what a verify finds.
 func (w *world) green(id string) bool {
 	list := w.commits[id]
+	if w.mended > 0 && !slices.Contains(list, mend) {
+		return false
+	}
 	for i, a := range list {
 		if w.bad[a] {
 			return false
@@ -96,7 +104,12 @@ func (w *world) run(m *mergequeue.Machine) {
 			w.verify(m, a)
 		case mergequeue.Hold:
 			w.held++
-			m.Probe()
+			if w.mended > 0 && w.held == w.mended {
+				w.tip = w.commit(append(slices.Clone(w.commits[w.tip]), mend)).ID
+				m.Moved()
+			} else {
+				m.Probe()
+			}
 		case mergequeue.Land:
 			if a.Onto != w.tip || !w.verified[a.Commit.Tree] {
 				w.t.Fatalf("%+v lands upon %s; the tip is %s, and %v", a, a.Onto, w.tip, w.verified)
@@ -233,6 +246,25 @@ func TestCostOfACulprit(t *testing.T) {
 		t.Logf("batch %d: at most %d verifies, 2 log2 is %d", batch, worst, bound)
 		if worst > max(bound, 1) {
 			t.Errorf("batch %d: %d verifies", batch, worst)
+		}
+	}
+}
+
+// A base that is red, and that others mend during a hold: what they commit is verified, and
+// all goes on upon it.
+func TestMendedInAHold(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{1, 3, 8} {
+		for mended := 1; mended < 4; mended++ {
+			w := newWorld(t)
+			w.bad[2], w.clash[[2]int{3, 4}], w.mended = true, true, mended
+			m := mergequeue.New(mergequeue.Config{Batch: batch})
+			m.Add(numbers(1, 8)...)
+			w.run(m)
+			w.judge(8)
+			if w.held != mended || len(w.landed) != 6 {
+				t.Errorf("batch %d, mended in hold %d: %d holds, landed %v, refused %v", batch, mended, w.held, w.landed, w.refused)
+			}
 		}
 	}
 }

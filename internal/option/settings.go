@@ -59,9 +59,9 @@ type Rule struct {
 
 // Quota is a budget of retries shared by all operations on one target.
 type Quota struct {
-	Name  string
-	Ratio float64
-	Floor float64
+	Name    string
+	Ratio   float64
+	Initial float64
 }
 
 // Text is a text of the file, which the one who reads it understands.
@@ -147,7 +147,7 @@ func (s *Settings) schedule(in Layer) backoff.Schedule {
 	case in == Call && !s.Has("max_delay") && s.Strategy == "fixed" && s.Jitter != backoff.Decorrelated:
 		b.Max = backoff.Unlimited
 	case b.Max == 0:
-		b.Max = backoff.Zero
+		b.Max = -1 // a real zero
 	}
 	if b.JitterFactor == 0 {
 		b.JitterFactor = -1 // a real zero
@@ -161,7 +161,7 @@ func (s *Settings) strategy() backoff.Strategy {
 		return backoff.Fixed{}
 	case "linear":
 		if s.Has("increment") && s.Increment == 0 {
-			return backoff.Linear{Increment: backoff.Zero}
+			return backoff.Linear{Increment: -1} // a real zero
 		}
 		return backoff.Linear{Increment: s.Increment}
 	case "exponential":
@@ -184,6 +184,12 @@ func (s *Settings) Policy() retry.Policy {
 		p.Rules = append(p.Rules, retry.Rule{On: anyOf(r.On), Attempts: r.Attempts, Backoff: &r.Backoff, Budget: r.Budget})
 	}
 	return p
+}
+
+// Cut reports what of a rule never comes to pass, because the policy around it allows less:
+// its attempts, its budget.
+func Cut(p *retry.Policy, rule *retry.Rule) (attempts, budget bool) {
+	return p.Attempts != retry.Unlimited && rule.Attempts > p.Attempts, p.Budget > 0 && rule.Budget > p.Budget
 }
 
 func anyOf(list []Matcher) retry.Matcher {

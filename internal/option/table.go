@@ -87,8 +87,10 @@ var rows = []Row{
 		Doc: "At most this many attempts per duration, for the module."},
 	{Name: "concurrency", Meant: []string{"parallel", "max_parallel", "parallelism"}, Kind: Count, Least: 1, Default: "any number", In: Call, Example: "4",
 		Doc: "At most this many attempts at once, for the module."},
+	{Name: "limits", Meant: []string{"limit"}, Kind: Quoted, Default: "none", In: Call, Example: `"anthropic"`,
+		Doc: "Limits of the machine that each attempt holds, by their names in limits.yml, with commas between them. All runs share them."},
 	{Name: "priority", Kind: Level, Words: []string{"critical", "high", "normal", "low", "background"}, Greatest: 100, Default: "normal", In: Call, Example: "high",
-		Doc: "The order of waiting calls: a level or a number, 0 to 100."},
+		Doc: "The order of what waits for a slot or a token: a level or a number, 0 to 100. Each point is worth half a second of waiting. A step of a workflow file has it too, for limits of the machine."},
 	{Name: "lazy", Kind: Flag, Default: "false", In: Call, Example: "true",
 		Doc: "Computed only if it is needed."},
 	{Name: "batch", Stream: true, Kind: Count, Least: 1, In: Call, Example: "100",
@@ -104,6 +106,12 @@ var rows = []Row{
 	{Name: "policy", Kind: PolicyName, In: Call, Example: "name",
 		Doc: "Takes the options of a policy declared in this file."},
 }
+
+// NormalPriority is the priority of what names none.
+const NormalPriority = 50
+
+// Priorities are the words for some priorities.
+var Priorities = map[string]int{"critical": 100, "high": 80, "normal": NormalPriority, "low": 20, "background": 0}
 
 var breakerRows = []Row{
 	{Name: "failure_threshold", Kind: Count, Least: 1, Default: "5", In: File, Example: "4",

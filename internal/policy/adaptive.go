@@ -41,24 +41,82 @@ func (c Adaptive) Defaults() Adaptive {
 	return c
 }
 
-func (c Adaptive) validate() error {
+// Validate says what is wrong with the bounds.
+func (c Adaptive) Validate() error {
 	switch {
 	case c.Min < 0 || c.Min > MostWidth:
-		return fmt.Errorf("max_parallel: min is %d; it must be from 1 to %d", c.Min, MostWidth)
+		return fmt.Errorf("min is %d; it must be from 1 to %d", c.Min, MostWidth)
 	case c.Max < 0 || c.Max > MostWidth:
-		return fmt.Errorf("max_parallel: max is %d; it must be from 1 to %d", c.Max, MostWidth)
+		return fmt.Errorf("max is %d; it must be from 1 to %d", c.Max, MostWidth)
 	case c.Max != 0 && c.Max < c.Min:
-		return fmt.Errorf("max_parallel: max is %d, and min is %d; max must not be less", c.Max, c.Min)
+		return fmt.Errorf("max is %d, and min is %d; max must not be less", c.Max, c.Min)
 	}
 	return nil
 }
 
-// newWidth gives the controller of a map. Its items are few and take long, so that it is
-// quicker than that of a limit: it goes down by as much as items are slower, and grows
-// faster the longer it has grown. Times that differ too much do not count.
-func newWidth(c Adaptive) *width.Machine {
-	return width.New(width.Config{Initial: c.Initial, Min: c.Min, Max: c.Max, Tolerance: tolerance,
-		Least: 0.5, Most: 0.9, Halve: true, Alike: alike, Hasten: 4})
+// On is the configuration on a machine with some processors: as many run to begin with,
+// where Min does not say how many.
+func (c Adaptive) On(processors int) Adaptive {
+	if c.Min == 0 {
+		c.Initial = processors
+	}
+	return c
+}
+
+// Finder finds how many of something may run at once: items of a map, or values of a
+// foreach. It belongs to one goroutine at a time.
+type Finder struct {
+	m    *width.Machine
+	why  width.Why // of the last change
+	told int       // what Change told last
+}
+
+// NewFinder gives the controller of a configuration that is valid. Items are few and take
+// long, so that it is quicker than that of a limit: it goes down by as much as items are
+// slower, and grows faster the longer it has grown. Times that differ too much do not count.
+func NewFinder(c Adaptive) *Finder {
+	c = c.Defaults()
+	return &Finder{m: width.New(width.Config{Initial: c.Initial, Min: c.Min, Max: c.Max, Tolerance: tolerance,
+		Least: 0.5, Most: 0.9, Halve: true, Alike: alike, Hasten: 4})}
+}
+
+// AtOnce is how many may run now.
+func (f *Finder) AtOnce() int { return f.m.Width() }
+
+// Ended takes how one ended that was one of busy.
+func (f *Finder) Ended(o Outcome, busy int, now time.Time) {
+	switch {
+	case o.Shortage:
+		f.changed(f.m.Refuse(int64(instantOf(now))))
+	case o.OK && !o.Cancelled && o.Took > 0:
+		f.changed(f.m.Ended(width.End{Took: o.Took, InUse: busy, At: int64(instantOf(now))}))
+	}
+}
+
+// Refused takes that a rate limit turned one away.
+func (f *Finder) Refused(now time.Time) { f.changed(f.m.Refuse(int64(instantOf(now)))) }
+
+func (f *Finder) changed(why width.Why) {
+	if why != "" {
+		f.why = why
+	}
+}
+
+// Change says how many may run, and why; ok is false where that is as it was when it was
+// last asked.
+func (f *Finder) Change() (c WidthChange, ok bool) {
+	if f.AtOnce() == f.told {
+		return c, false
+	}
+	c = WidthChange{From: f.told, To: f.AtOnce(), Why: f.why, State: f.m.State(), Differ: f.m.Differ()}
+	f.told = c.To
+	return c, true
+}
+
+// Restore puts it where it stood.
+func (f *Finder) Restore(s width.State) {
+	f.m.Restore(s)
+	f.told = f.AtOnce()
 }
 
 // alike stands for a coefficient of variation of 1: in windows of a few ends it comes out
@@ -111,31 +169,30 @@ func shortTime(ns float64) string {
 	return duration.Format(d.Round(max(unit, 1)))
 }
 
-// measure tells the controller how an agent ended that was one of busy.
+// WidthFact is the data of width_changed.
+type WidthFact struct {
+	width.State
+	Why width.Why `json:"why,omitempty"`
+	// Differ says that the times of items do not count, as they differ too much.
+	Differ bool `json:"differ,omitempty"`
+}
+
+// Fact is what is recorded of a change.
+func (c WidthChange) Fact() WidthFact { return WidthFact{State: c.State, Why: c.Why, Differ: c.Differ} }
+
+// measure tells the finder how an agent ended that was one of busy.
 func (m *Machine) measure(o Outcome, busy int, now time.Time) {
-	if m.width == nil {
-		return
+	if m.finder != nil {
+		m.finder.Ended(o, busy, now)
+		m.cfg.MaxParallel = m.finder.AtOnce()
 	}
-	why := width.Why("")
-	switch {
-	case o.Shortage:
-		why = m.width.Refuse(int64(instantOf(now)))
-	case o.OK && !o.Skipped && !o.Cancelled && o.Took > 0:
-		why = m.width.Ended(width.End{Took: o.Took, InUse: busy, At: int64(instantOf(now))})
-	}
-	m.widen(why)
 }
 
-// refused tells the controller that a rate limit turned an agent away.
+// refused tells the finder that a rate limit turned an agent away.
 func (m *Machine) refused(now time.Time) {
-	if m.width != nil {
-		m.widen(m.width.Refuse(int64(instantOf(now))))
-	}
-}
-
-func (m *Machine) widen(why width.Why) {
-	if why != "" {
-		m.cfg.MaxParallel, m.why = m.width.Width(), why
+	if m.finder != nil {
+		m.finder.Refused(now)
+		m.cfg.MaxParallel = m.finder.AtOnce()
 	}
 }
 
@@ -145,12 +202,10 @@ func (m *Machine) Parallel() int { return m.cfg.MaxParallel }
 // Width gives how many agents may run at once, of a map that finds that out; ok is false
 // where it has not changed since this was last asked, or the number is given.
 func (m *Machine) Width() (c WidthChange, ok bool) {
-	if m.width == nil || m.cfg.MaxParallel == m.widthTold {
+	if m.finder == nil {
 		return c, false
 	}
-	c = WidthChange{From: m.widthTold, To: m.cfg.MaxParallel, Why: m.why, State: m.width.State(), Differ: m.width.Differ()}
-	m.widthTold = c.To
-	return c, true
+	return m.finder.Change()
 }
 
 // RestoreWidth puts the number of agents at once where it stood when the run went down.
@@ -158,10 +213,10 @@ func (m *Machine) RestoreWidth(s width.State) error {
 	switch {
 	case m.started:
 		return errStarted
-	case m.width == nil: // it is given by now
+	case m.finder == nil: // it is given by now
 		return nil
 	}
-	m.width.Restore(s)
-	m.cfg.MaxParallel, m.widthTold = m.width.Width(), m.width.Width()
+	m.finder.Restore(s)
+	m.cfg.MaxParallel = m.finder.AtOnce()
 	return nil
 }

@@ -29,9 +29,8 @@ func (m *Machine) breakerHold(now time.Time) (wait time.Duration, busy bool) {
 }
 
 // answerBreaker tells the breaker how an agent ended, and gives the change of
-// state that this makes, or nil. That a rate limit turned an agent away, that
-// somebody cancelled it, or that there was nothing to do for its item,
-// says nothing about whether agents work.
+// state that this makes, or nil. That a rate limit turned an agent away, or that
+// somebody cancelled it, says nothing about whether agents work.
 func (m *Machine) answerBreaker(t circuitdriver.Ticket, o Outcome, limited bool, now time.Time) *BreakerChange {
 	if m.breaker == nil {
 		return nil
@@ -40,7 +39,7 @@ func (m *Machine) answerBreaker(t circuitdriver.Ticket, o Outcome, limited bool,
 	switch {
 	case o.OK:
 		answer = circuit.Success
-	case o.Skipped, o.Cancelled, limited:
+	case o.Cancelled, limited:
 		answer = circuit.Neutral
 	}
 	before := m.breaker.State(now)

@@ -7,9 +7,8 @@ import (
 )
 
 // Canaries are the first items of a map: they run alone, and the others start when enough
-// of them have succeeded. An item with nothing to do is none of them, since it tells
-// nothing. When it is clear that too few succeed, the map is held as by [SameError], and
-// stops where there is none.
+// of them have succeeded. When it is clear that too few succeed, the map is held as by
+// [SameError], and stops where there is none.
 
 // Canary is how many items run before all others.
 type Canary struct {

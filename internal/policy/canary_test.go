@@ -38,12 +38,6 @@ func TestCanaries(t *testing.T) {
 		"two fail, two are needed":   {policy.Canary{Items: 3, Need: 2}, false, bad(1, 3), outcome{3, 1, items - 3, policy.ByCanary}},
 		"each fails all three times": {policy.Canary{Items: 2}, true, bad(1, 2), outcome{6, 0, items - 2, policy.ByCanary}},
 		"more canaries than items":   {policy.Canary{Items: 100, Need: 60}, false, bad(2), outcome{items, items - 1, 0, ""}},
-		"nothing to do for one": {policy.Canary{Items: 3}, false, func(item int, _ time.Duration) policy.Outcome {
-			if item == 1 {
-				return policy.Outcome{Skipped: true}
-			}
-			return ok
-		}, outcome{items, items - 1, 0, ""}},
 	} {
 		cfg := policy.Config{MaxParallel: 8, Canary: &c.canary}
 		if c.retry {

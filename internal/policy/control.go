@@ -4,7 +4,7 @@ import "time"
 
 // SetParallel changes how many agents may run at once, at least 1. Agents that
 // run beyond it run to their end. From then on the number is given.
-func (m *Machine) SetParallel(n int) { m.cfg.MaxParallel, m.width = max(1, n), nil }
+func (m *Machine) SetParallel(n int) { m.cfg.MaxParallel, m.finder = max(1, n), nil }
 
 // RetryNow ends the waits of all items that wait for their next attempt, and the
 // pause for a rate limit. Open breakers stay.

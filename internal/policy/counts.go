@@ -16,7 +16,7 @@ type Counts struct {
 	Retrying  int `json:"retrying"` // wait for their next attempt
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`  // failed for good, and not skipped by the policy
-	Skipped   int `json:"skipped"` // nothing to do, or failed for good and skipped by the policy
+	Skipped   int `json:"skipped"` // failed for good, and left out by the policy
 	// Unchanged are those that an earlier run has ended well; they are no part of
 	// the rate of failures.
 	Unchanged int `json:"unchanged,omitempty"`
@@ -35,7 +35,7 @@ func (c *Counts) add(f Fate) {
 	switch f {
 	case ItemSucceeded:
 		c.Succeeded++
-	case ItemPassed, ItemSkipped:
+	case ItemSkipped:
 		c.Skipped++
 	case ItemUnchanged:
 		c.Unchanged++

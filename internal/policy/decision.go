@@ -112,9 +112,9 @@ type Decision struct {
 type Outcome struct {
 	// OK says that it ended well. Err is not read then.
 	OK bool
-	// Skipped says that there was nothing to do for the item (a condition was
-	// false); the item is finished, and neither succeeded nor failed.
-	Skipped bool
+	// LeftOut says that the item gets no further attempt and is left out, whatever
+	// Config.OnItemFailure says. It is read of an agent that failed.
+	LeftOut bool
 	// Cancelled says that the agent was ended from outside before its time: the
 	// item is as it was before, uses up no attempt and can start again.
 	Cancelled bool
@@ -154,8 +154,6 @@ type Fate uint8
 const (
 	// ItemSucceeded: finished, well.
 	ItemSucceeded Fate = iota
-	// ItemPassed: finished; there was nothing to do.
-	ItemPassed
 	// ItemRetry: starts again at Verdict.NotBefore or later, as a new attempt.
 	ItemRetry
 	// ItemPaused: a rate limit; starts again after the pause, as the same attempt.
@@ -177,7 +175,7 @@ const (
 	ItemHeld
 )
 
-var fateNames = [...]string{"succeeded", "passed", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed", "unchanged", "held"}
+var fateNames = [...]string{"succeeded", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed", "unchanged", "held"}
 
 // String gives the fate as one word.
 func (f Fate) String() string {
@@ -191,7 +189,7 @@ func (f Fate) String() string {
 func (f Fate) FailedForGood() bool { return f >= ItemDeadLettered && f <= ItemFailed }
 
 // Final reports whether the item is finished, well or not.
-func (f Fate) Final() bool { return f <= ItemPassed || f.FailedForGood() || f == ItemUnchanged }
+func (f Fate) Final() bool { return f == ItemSucceeded || f.FailedForGood() || f == ItemUnchanged }
 
 // BreakerChange is a change of state of the map's breaker.
 type BreakerChange struct {

@@ -115,9 +115,10 @@ type HoldState struct {
 	Attempts int       `json:"attempts"`
 	Since    time.Time `json:"since"`
 	// Probes is how many have failed since one succeeded, Good how many have succeeded
-	// in a row, and Next when there is the next one.
+	// in a row of Close, and Next when there is the next one.
 	Probes int       `json:"probes"`
 	Good   int       `json:"good"`
+	Close  int       `json:"close,omitempty"` // so many end the hold
 	Next   time.Time `json:"until"`
 	// First are the items that are probed first.
 	First []int `json:"first,omitempty"`
@@ -209,7 +210,7 @@ func (m *Machine) alike(o *Outcome) bool { return m.hold != nil && m.hold.on.cau
 
 // causes reports whether an outcome is what the hold is for.
 func (s *HoldState) causes(o *Outcome) bool {
-	return s != nil && !o.OK && !o.Skipped && !o.Cancelled && (s.Canary || o.sign() == s.Signature)
+	return s != nil && !o.OK && !o.Cancelled && (s.Canary || o.sign() == s.Signature)
 }
 
 // note takes in that an attempt at an item ended, and reports whether the map is to be
@@ -270,25 +271,25 @@ func (m *Machine) observe(v *Verdict, s *slot, o Outcome, limited bool, now time
 		s.notBefore = h.place()
 		v.Fate, v.Retry = ItemHeld, s.state()
 		return true
-	case m.stop != NotStopped, o.Cancelled, o.Skipped, limited:
+	case o.Cancelled, limited:
 		return false
-	case !m.alike(&o) && s.held.causes(&o): // it began before that hold ended
-		s.notBefore = h.place()
-		v.Fate, v.Retry = ItemHeld, s.state()
-		return true
-	case h.on == nil:
-		return m.witnessed(v, s, o, now)
-	case o.OK:
-		if probe {
-			m.probeSucceeded(v, now)
-		}
-		return false
-	case m.alike(&o):
+	case m.alike(&o): // also while the map stops; then a probe is made anew in the next life of the run
 		if h.on.Canary {
 			h.on.Signature, h.on.Message = o.sign(), failureText(o.Err)
 		}
-		m.failedAlike(v, s, probe, now)
+		m.failedAlike(v, s, probe && m.stop == NotStopped, now)
 		return true
+	case s.held.causes(&o): // it began before that hold ended
+		s.notBefore = h.place()
+		v.Fate, v.Retry = ItemHeld, s.state()
+		return true
+	case probe && o.OK:
+		m.probeSucceeded(v, now)
+		return false
+	case m.stop != NotStopped:
+		return false
+	case h.on == nil:
+		return m.witnessed(v, s, o, now)
 	case probe:
 		m.endHold(v, "another")
 		return m.witnessed(v, s, o, now)
@@ -325,7 +326,7 @@ func (h *holding) settled(item int, fate Fate, tries int) {
 
 // begin begins a hold.
 func (h *holding) begin(sign failure.Signature, o Outcome, now time.Time) {
-	h.on = &HoldState{Signature: sign, Message: failureText(o.Err), Since: now, Next: now.Add(h.cfg.Probe.Delay(1, 0, nil))}
+	h.on = &HoldState{Signature: sign, Message: failureText(o.Err), Close: h.cfg.Close, Since: now, Next: now.Add(h.cfg.Probe.Delay(1, 0, nil))}
 	h.seen = map[int]struct{}{}
 }
 
@@ -579,6 +580,7 @@ func (m *Machine) RestoreHold(s HoldState, now time.Time) error {
 	}
 	s.First = slices.Clone(s.First)
 	h := m.hold
+	s.Close = h.cfg.Close
 	s.restored(&h.cfg, now)
 	h.on, h.seen, h.probe = &s, map[int]struct{}{}, 0
 	for _, item := range s.First {

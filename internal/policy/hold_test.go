@@ -539,3 +539,77 @@ func TestHoldGivesBackWhatWasSkipped(t *testing.T) {
 		t.Errorf("after a resume, %+v", c)
 	}
 }
+
+// TestStopCostsAHeldItemNothing: a map is stopped while a probe runs, and an attempt that began
+// before the hold. What they meet is what they would have met without the stop.
+func TestStopCostsAHeldItemNothing(t *testing.T) {
+	t.Parallel()
+	stopped := func(t *testing.T, before func(m *policy.Machine)) (m *policy.Machine, end func(int, policy.Outcome) policy.Verdict) {
+		now := time.Unix(1000, 0)
+		m, err := policy.New(policy.Config{MaxParallel: 4, SameError: &policy.SameError{Count: 2, Close: 2}}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := func() {
+			d := m.Next(now)
+			if _, err := m.Started(d.Item, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end = func(item int, o policy.Outcome) policy.Verdict {
+			v, err := m.Finished(item, o, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		for range 3 {
+			start()
+		}
+		end(1, fails("no key"))
+		end(2, fails("no key"))
+		now = m.Next(now).Until
+		start() // the probe, item 1
+		if before != nil {
+			before(m)
+		}
+		m.Halt("stopping")
+		return m, end
+	}
+	t.Run("fail", func(t *testing.T) {
+		t.Parallel()
+		m, end := stopped(t, nil)
+		for _, item := range []int{1, 3} {
+			if v := end(item, fails("no key")); v.Fate != policy.ItemHeld || v.Retry.Attempt != 0 || len(v.Holds) > 0 {
+				t.Errorf("item %d: %+v", item, v)
+			}
+		}
+		if s, held := m.Held(); !held || s.Items != 3 {
+			t.Errorf("held: %v, %+v", held, s)
+		}
+	})
+	t.Run("another", func(t *testing.T) {
+		t.Parallel()
+		_, end := stopped(t, nil)
+		if v := end(1, fails("no disk")); v.Fate != policy.ItemDeadLettered {
+			t.Errorf("%+v", v)
+		}
+	})
+	t.Run("succeed", func(t *testing.T) {
+		t.Parallel()
+		m, end := stopped(t, nil)
+		if v := end(1, ok); v.Fate != policy.ItemSucceeded || len(v.Holds) != 1 || v.Holds[0].Kind != policy.HoldProbed {
+			t.Errorf("%+v", v)
+		}
+		if s, held := m.Held(); !held || s.Good != 1 {
+			t.Errorf("held: %v, %+v", held, s)
+		}
+	})
+	t.Run("over", func(t *testing.T) {
+		t.Parallel()
+		_, end := stopped(t, func(m *policy.Machine) { m.EndHold() })
+		if v := end(3, fails("no key")); v.Fate != policy.ItemHeld {
+			t.Errorf("%+v", v)
+		}
+	})
+}

@@ -19,6 +19,8 @@ type Judged struct {
 	// Reason is why there is no further attempt.
 	Reason driver.Reason `json:"reason,omitempty"`
 	Class  string        `json:"class,omitempty"`
+	// LeftOut is that of the Outcome.
+	LeftOut bool `json:"left_out,omitempty"`
 
 	wait event.Wait
 }
@@ -32,8 +34,6 @@ func (m *Machine) Judge(l Leased, o Outcome, now time.Time) (Verdict, *Judged) {
 	switch {
 	case o.OK:
 		v.Fate = ItemSucceeded
-	case o.Skipped:
-		v.Fate = ItemPassed
 	case o.Cancelled, o.Shortage:
 		v.Fate = ItemReturned
 	case o.RateLimited && m.cfg.RateLimitMaxWait > 0:
@@ -55,8 +55,8 @@ func (m *Machine) judge(st driver.State, o Outcome, now time.Time) Judged {
 	if o.Judged != nil {
 		return *o.Judged
 	}
-	j := Judged{Class: driver.Class(o.Err), State: st}
-	if m.cfg.Retry == nil {
+	j := Judged{Class: driver.Class(o.Err), State: st, LeftOut: o.LeftOut}
+	if m.cfg.Retry == nil || o.LeftOut {
 		return j
 	}
 	prev := st.Prev
@@ -79,5 +79,7 @@ func (m *Machine) apply(v *Verdict, j Judged, now time.Time) {
 		v.Fate, v.Delay, v.NotBefore, v.Wait = ItemRetry, j.Delay, now.Add(j.Delay), j.wait
 		return
 	}
-	v.Fate, v.Handler = m.fateOfFailed()
+	if v.Fate, v.Handler = m.fateOfFailed(); j.LeftOut {
+		v.Fate, v.Handler = ItemSkipped, ""
+	}
 }

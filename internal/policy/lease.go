@@ -76,12 +76,7 @@ func (m *Machine) Reserve(most int, now time.Time) (Lease, *BreakerChange, Decis
 		if c != nil {
 			change = c
 		}
-		it := Leased{Item: d.Item, Attempt: d.Attempt, Recoveries: d.Recoveries}
-		if r := m.running[d.Item]; r.tried > 0 {
-			st := r.state()
-			it.Retry = &st
-		}
-		l.Items = append(l.Items, it)
+		l.Items = append(l.Items, m.leased(d.Item))
 		open.items = append(open.items, d.Item)
 		if m.counts.Pending+m.counts.Retrying == 0 {
 			break
@@ -96,6 +91,42 @@ func (m *Machine) Reserve(most int, now time.Time) (Lease, *BreakerChange, Decis
 	m.leases[l.ID] = open
 	m.busy++
 	return l, change, first
+}
+
+// leased is an item that runs, as its lease has it.
+func (m *Machine) leased(item int) Leased {
+	r := m.running[item]
+	it := Leased{Item: item, Attempt: int(r.failed) + 1, Recoveries: int(r.recoveries)}
+	if r.tried > 0 {
+		st := r.state()
+		it.Retry = &st
+	}
+	return it
+}
+
+// Leased gives the items of an open lease as Reserve did; none where it is not open.
+func (m *Machine) Leased(id int) (items []Leased) {
+	if l := m.leases[id]; l != nil {
+		for _, it := range l.items {
+			items = append(items, m.leased(it))
+		}
+	}
+	return items
+}
+
+// Keep has a lane keep the first items of its lease only: the others were not begun, and
+// can start again. The error is ErrNoLease.
+func (m *Machine) Keep(id, first int, now time.Time) error {
+	l := m.leases[id]
+	if l == nil {
+		return fmt.Errorf("%w: %d", ErrNoLease, id)
+	}
+	first = min(max(first, 0), len(l.items))
+	for _, item := range l.items[first:] {
+		m.finish(item, Outcome{Cancelled: true}, now)
+	}
+	l.items = l.items[:first]
+	return nil
 }
 
 // Settle tells how the agents of a lease ended, in their order, and ends the

@@ -136,6 +136,13 @@ func TestLanesKeepToTheBounds(t *testing.T) {
 				w.ends = append(w.ends, End{item, o})
 				continue
 			}
+			if kept := len(w.ends) + 1; kept < len(w.lease.Items) && rapid.IntRange(0, 3).Draw(t, "slow") == 0 {
+				w.lease.Items = w.lease.Items[:kept]
+				if err := m.Keep(w.lease.ID, kept, now); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
 			lanes = append(lanes[:i], lanes[i+1:]...)
 			settle := m.Settle
 			if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {

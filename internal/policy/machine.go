@@ -7,7 +7,6 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	circuitdriver "github.com/bide-dev/bide/circuit/driver"
-	"github.com/bide-dev/bide/internal/width"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -39,9 +38,7 @@ type Machine struct {
 	canary  *canaries  // nil without Canary
 	repeats *repeats
 
-	width     *width.Machine // nil where the number of agents at once is given
-	widthTold int            // what Width told last
-	why       width.Why      // of the last change
+	finder *Finder // nil where the number of agents at once is given
 
 	stop     StopReason
 	ramp     ramp
@@ -95,7 +92,7 @@ func New(cfg Config, n int) (*Machine, error) {
 		m.canary = newCanaries(*cfg.Canary)
 	}
 	if cfg.Adaptive != nil {
-		m.width = newWidth(*cfg.Adaptive)
+		m.finder = NewFinder(*cfg.Adaptive)
 	}
 	m.repeats = newRepeats(cfg.SameError)
 	m.ramp.left = cfg.MaxParallel
@@ -286,9 +283,9 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	} else if !o.Cancelled {
 		m.shortage.Answered(s.short)
 	}
-	limited := o.RateLimited && !o.OK && !o.Skipped && !o.Cancelled && m.cfg.RateLimitMaxWait > 0
+	limited := o.RateLimited && !o.OK && !o.Cancelled && m.cfg.RateLimitMaxWait > 0
 	v := Verdict{Item: item, Attempt: int(s.failed) + 1}
-	if !limited && !o.Cancelled && !o.Skipped {
+	if !limited && !o.Cancelled {
 		m.repeats.note(item, &o)
 	}
 	if !s.parked {
@@ -301,8 +298,6 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	case m.hold != nil && m.observe(&v, &s, o, limited, now):
 	case o.OK:
 		v.Fate = ItemSucceeded
-	case o.Skipped:
-		v.Fate = ItemPassed
 	case o.Cancelled:
 		v.Fate = ItemReturned
 		s.notBefore = longAgo

@@ -180,6 +180,43 @@ func TestOnItemFailure(t *testing.T) {
 	}
 }
 
+// TestLeftOut: what the file leaves out has failed, whatever becomes of others that fail: it
+// gets no further attempt, counts for the bounds, and the map ends with failures, also
+// after a resume.
+func TestLeftOut(t *testing.T) {
+	left := fails(errBoom)
+	left.LeftOut = true
+	counts := Counts{Total: 2, Skipped: 1, FailedForGood: 1}
+	for _, cfg := range []Config{{}, {OnItemFailure: Skip}, {OnItemFailure: Stop}, {OnItemFailure: Custom, Handler: "clean"}, {OnItemFailure: Retry, Retry: fixed(3, 0)}} {
+		m := machine(t, cfg, 2)
+		v := through(t, m, left, t0)
+		counts.Pending = 1
+		if v.Fate != ItemSkipped || v.Handler != "" || m.Stopped() != NotStopped || m.Counts() != counts {
+			t.Errorf("%v: %+v, %q, %+v", cfg.OnItemFailure, v, m.Stopped(), m.Counts())
+		}
+		again := machine(t, cfg, 2)
+		if _, err := again.Restore(1, ItemState{Standing: WasFinished, Fate: v.Fate, Class: "timeout", Message: "boom"}, t0); err != nil {
+			t.Fatal(err)
+		}
+		if stop := again.Resume(false); stop != NotStopped || again.Counts() != counts {
+			t.Errorf("%v: resumed: %q, %+v", cfg.OnItemFailure, stop, again.Counts())
+		}
+		for _, m := range []*Machine{m, again} {
+			through(t, m, ok, t0)
+			if d := m.Next(t0); d.Kind != Finished || d.Status != CompletedWithFailures {
+				t.Errorf("%v: %+v", cfg.OnItemFailure, d)
+			}
+			if c := m.Summary().Classes; len(c) != 1 || c[0].Items != 1 {
+				t.Errorf("%v: %+v", cfg.OnItemFailure, c)
+			}
+		}
+	}
+	m := machine(t, Config{MaxFailures: 1}, 2)
+	if v := through(t, m, left, t0); v.Stop != ByMaxFailures {
+		t.Errorf("max_failures: %+v", v)
+	}
+}
+
 func TestStops(t *testing.T) {
 	no := false
 	rate := func(f float64) *float64 { return &f }

@@ -122,7 +122,7 @@ func (m *model) breaker(item int, o Outcome, now time.Time) {
 	}
 	delete(m.probes, item)
 	switch {
-	case o.Cancelled || o.Skipped && !o.OK:
+	case o.Cancelled:
 	case m.breakerOpen:
 	case !m.halfOpen && o.OK:
 		m.failuresInRow = 0
@@ -147,31 +147,29 @@ func (m *model) ended(item int, o Outcome, now time.Time) {
 	switch {
 	case o.OK:
 		m.where[item] = "succeeded"
-	case o.Skipped:
-		m.where[item] = "skipped"
 	case o.Cancelled:
 		m.where[item], m.notBefore[item] = "waiting", time.Time{}
 		return
 	default:
 		m.failed[item]++
 		delay := m.cfg.Retry.Backoff.Initial
-		if m.failed[item] < m.cfg.Retry.Attempts && m.slept[item]+delay <= m.cfg.Retry.Budget {
+		if !o.LeftOut && m.failed[item] < m.cfg.Retry.Attempts && m.slept[item]+delay <= m.cfg.Retry.Budget {
 			m.slept[item] += delay
 			m.where[item], m.notBefore[item] = "waiting", now.Add(delay)
 			return
 		}
 		m.forGood++
 		m.where[item] = "failed"
-		if m.cfg.OnItemFailure == Skip {
+		if m.cfg.OnItemFailure == Skip || o.LeftOut {
 			m.where[item] = "skipped"
 		}
 	}
-	failedNow := !o.OK && !o.Skipped
+	failedNow := !o.OK
 	if m.stop != "" {
 		return
 	}
 	switch {
-	case failedNow && m.cfg.OnItemFailure == Stop:
+	case failedNow && m.cfg.OnItemFailure == Stop && !o.LeftOut:
 		m.stop = ByItemFailure
 	case failedNow && m.cfg.ContinueOnFailure != nil && !*m.cfg.ContinueOnFailure:
 		m.stop = ByFirstFailure
@@ -259,7 +257,7 @@ func TestModel(t *testing.T) {
 			}
 			now = now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "seconds")) * time.Second)
 			i := rapid.SampledFrom(running).Draw(t, "ends")
-			o := []Outcome{ok, fails(errBoom), fails(errBoom), {Skipped: true}, {Cancelled: true}}[rapid.IntRange(0, 4).Draw(t, "outcome")]
+			o := []Outcome{ok, fails(errBoom), fails(errBoom), {LeftOut: true, Err: errBoom}, {Cancelled: true}}[rapid.IntRange(0, 4).Draw(t, "outcome")]
 			if o.Cancelled {
 				if cancels--; cancels < 0 {
 					o = ok

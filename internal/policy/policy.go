@@ -185,8 +185,8 @@ func (c Config) Validate() error {
 		bad("max_parallel: %d: must be at least 1", c.MaxParallel)
 	}
 	if c.Adaptive != nil {
-		if err := c.Adaptive.validate(); err != nil {
-			errs = append(errs, err)
+		if err := c.Adaptive.Validate(); err != nil {
+			bad("max_parallel: %w", err)
 		}
 	}
 	if int(c.OnItemFailure) >= len(actionNames) {

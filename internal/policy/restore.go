@@ -154,7 +154,7 @@ func (m *Machine) resumeBounds(goOn bool) {
 	c := m.counts
 	switch {
 	case c.FailedForGood == 0:
-	case m.cfg.OnItemFailure == Stop:
+	case m.cfg.OnItemFailure == Stop && c.Failed > 0:
 		m.stop = ByItemFailure
 	default:
 		m.stop = m.bound()

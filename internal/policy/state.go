@@ -44,7 +44,8 @@ type State struct {
 	Fresh   bool                  `json:"fresh_failure,omitempty"`
 }
 
-// RunningItem is an item whose agent runs.
+// RunningItem is an item whose agent runs, but for those that are like the first one of
+// their lease.
 type RunningItem struct {
 	Record []byte               `json:"record"`
 	Ticket circuitdriver.Ticket `json:"ticket,omitzero"`
@@ -55,10 +56,40 @@ type RunningItem struct {
 
 // OpenLease is a lease that has not been settled.
 type OpenLease struct {
-	ID       int   `json:"id"`
-	Items    []int `json:"items"`
-	Failures int   `json:"failures,omitempty"`
-	Row      int   `json:"row,omitempty"`
+	ID int `json:"id"`
+	// Spans are its items in their order: the first one of some that follow each other,
+	// and their number.
+	Spans    [][2]int `json:"spans"`
+	Failures int      `json:"failures,omitempty"`
+	Row      int      `json:"row,omitempty"`
+}
+
+// spans puts items together that follow each other.
+func spans(items []int) (list [][2]int) {
+	for _, it := range items {
+		if n := len(list); n > 0 && it == list[n-1][0]+list[n-1][1] {
+			list[n-1][1]++
+			continue
+		}
+		list = append(list, [2]int{it, 1})
+	}
+	return list
+}
+
+// items are those of an open lease, in their order.
+func (l *OpenLease) items() (list []int) {
+	for _, s := range l.Spans {
+		for i := range s[1] {
+			list = append(list, s[0]+i)
+		}
+	}
+	return list
+}
+
+// as is the state of an item like another one.
+func (s slot) as(item int) slot {
+	s.item = uint32(item)
+	return s
 }
 
 // PauseState is a [RateLimit], its times as nanoseconds since 1970.
@@ -96,12 +127,15 @@ func (m *Machine) State() State {
 	}
 	for _, item := range slices.Sorted(maps.Keys(m.running)) {
 		slot := m.running[item]
+		if l := m.leases[slot.lease]; l != nil && item != l.items[0] && slot == m.running[l.items[0]].as(item) {
+			continue
+		}
 		s.Running = append(s.Running, RunningItem{slot.append(nil), slot.ticket, slot.round, slot.short, slot.lease})
 		rules(slot.record)
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.leases)) {
 		l := m.leases[id]
-		s.Leases = append(s.Leases, OpenLease{id, slices.Clone(l.items), l.failures, l.row})
+		s.Leases = append(s.Leases, OpenLease{id, spans(l.items), l.failures, l.row})
 	}
 	if m.breaker != nil {
 		b := m.breaker.Snapshot()
@@ -157,8 +191,14 @@ func FromState(cfg Config, s State) (*Machine, error) {
 		if m.leases == nil {
 			m.leases = map[int]*lease{}
 		}
-		m.leases[l.ID] = &lease{slices.Clone(l.Items), l.Failures, l.Row}
+		items := l.items()
+		m.leases[l.ID] = &lease{items, l.Failures, l.Row}
 		m.busy++
+		for _, it := range items {
+			if _, told := m.running[it]; !told {
+				m.running[it] = m.running[items[0]].as(it)
+			}
+		}
 	}
 	if s.Breaker != nil && m.breaker != nil {
 		if err := m.breaker.Restore(*s.Breaker); err != nil {
@@ -177,11 +217,11 @@ func (s *State) check() error {
 	switch {
 	case len(s.Waiting)%recordSize != 0, s.Through < 0, s.Through > s.Total, len(s.Begun) > s.Total/64+1, s.Leased < 0:
 	case c.Total != s.Total, c.Pending < 0, c.Pending+c.Running+c.Retrying+c.Finished() != s.Total:
-	case c.Retrying != open, c.Running != len(s.Running):
+	case c.Retrying != open:
 	default:
 		return s.checkItems()
 	}
-	return fmt.Errorf("policy: a state that cannot be: counts %+v, %d items wait, %d run", c, open, len(s.Running))
+	return fmt.Errorf("policy: a state that cannot be: counts %+v, %d items wait", c, open)
 }
 
 func (s *State) checkItems() error {
@@ -199,7 +239,7 @@ func (s *State) checkItems() error {
 			return err
 		}
 	}
-	leased := map[int]int{}
+	leased := map[int]int{} // by item: the lease, of those that Running has
 	for _, r := range s.Running {
 		if len(r.Record) != recordSize {
 			return fmt.Errorf("policy: a state that cannot be: a record of %d bytes", len(r.Record))
@@ -209,12 +249,26 @@ func (s *State) checkItems() error {
 		}
 		leased[int(binary.LittleEndian.Uint32(r.Record))] = r.Lease
 	}
+	running := len(s.Running)
 	for _, l := range s.Leases {
-		for _, i := range l.Items {
-			if of, ok := leased[i]; !ok || of != l.ID {
-				return fmt.Errorf("policy: a state that cannot be: item %d of lease %d does not run", i, l.ID)
+		for n, span := range l.Spans {
+			if span[0] < 1 || span[1] < 1 || span[0]-1 > s.Total-span[1] {
+				return fmt.Errorf("policy: a state that cannot be: items %d to %d of %d in lease %d", span[0], span[0]+span[1]-1, s.Total, l.ID)
+			}
+			for i := span[0]; i < span[0]+span[1]; i++ {
+				of, told := leased[i]
+				if told && of != l.ID || !told && (seen[i] || n == 0 && i == span[0]) {
+					return fmt.Errorf("policy: a state that cannot be: item %d of lease %d does not run", i, l.ID)
+				}
+				if !told {
+					seen[i] = true
+					running++
+				}
 			}
 		}
+	}
+	if running != s.Counts.Running {
+		return fmt.Errorf("policy: a state that cannot be: %d items run, and %d are named", s.Counts.Running, running)
 	}
 	return nil
 }

@@ -32,6 +32,11 @@ func TestStateGoesOn(t *testing.T) {
 				if x, y := stateText(t, a), stateText(t, b); x != y {
 					t.Fatalf("%s\n%s", x, y)
 				}
+				for _, l := range open {
+					if got := b.Leased(l.ID); !reflect.DeepEqual(got, l.Items) {
+						t.Fatalf("%+v\n%+v", got, l.Items)
+					}
+				}
 			}
 			d := a.Next(now)
 			if d != b.Next(now) {
@@ -49,6 +54,13 @@ func TestStateGoesOn(t *testing.T) {
 				}
 				if len(la.Items) > 0 {
 					open = append(open, la)
+				}
+			case len(open) > 0 && rapid.IntRange(0, 5).Draw(t, "keep") == 0:
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				first := rapid.IntRange(1, len(open[i].Items)).Draw(t, "first")
+				open[i].Items = open[i].Items[:first]
+				if err := errors.Join(a.Keep(open[i].ID, first, now), b.Keep(open[i].ID, first, now)); err != nil {
+					t.Fatal(err)
 				}
 			case len(open) > 0 && rapid.Bool().Draw(t, "settle"):
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
@@ -119,8 +131,12 @@ func TestStateFromOutside(t *testing.T) {
 		"counts":        func(s *State) { s.Counts.Pending++ },
 		"a negative":    func(s *State) { s.Counts.Pending, s.Counts.Succeeded = -1, 4 },
 		"cut short":     func(s *State) { s.Running[0].Record = s.Running[0].Record[:9] },
-		"an item twice": func(s *State) { s.Running[0] = s.Running[1] },
-		"another item":  func(s *State) { s.Leases[0].Items = []int{5} },
+		"an item twice": func(s *State) { s.Running = append(s.Running, s.Running[0]) },
+		"two leases":    func(s *State) { s.Leases = append(s.Leases, s.Leases[0]) },
+		"another item":  func(s *State) { s.Leases[0].Spans = [][2]int{{5, 1}} },
+		"not so many":   func(s *State) { s.Leases[0].Spans = [][2]int{{1, 1 << 60}} },
+		"none":          func(s *State) { s.Leases[0].Spans = [][2]int{{1, 0}} },
+		"fewer":         func(s *State) { s.Leases[0].Spans = [][2]int{{1, 1}} },
 		"waiting":       func(s *State) { s.Waiting = make([]byte, 7) },
 		"too many":      func(s *State) { s.Total = 1 },
 	} {
@@ -138,6 +154,9 @@ func TestStateIsSmall(t *testing.T) {
 	const n = 5_000
 	m := machine(t, Config{MaxParallel: n, Retry: fixed(3, time.Hour)}, n)
 	l, _, _ := m.Reserve(n, t0)
+	if text, err := json.Marshal(m.State()); err != nil || len(text) > 1000 {
+		t.Fatalf("a lease of items that begin: %d bytes, %v", len(text), err)
+	}
 	ends := make([]End, n)
 	for i := range ends {
 		ends[i] = End{i + 1, fails(errBoom)}

@@ -40,7 +40,7 @@ func LookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	key := lookKey{name, pathOf(env)}
+	key := lookKey{name, Getenv(env, "PATH")}
 	t := time.Now()
 	lookups.Lock()
 	found, ok := lookups.m[key]
@@ -65,14 +65,14 @@ func LookPath(name string, env []string) (string, error) {
 	return file, nil
 }
 
-func pathOf(env []string) string {
-	path := ""
+// Getenv gives a variable of an environment ("NAME=value"), "" where it is not set.
+func Getenv(env []string, name string) (value string) {
 	for _, v := range env {
-		if p, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = p
+		if rest, ok := strings.CutPrefix(v, name); ok && strings.HasPrefix(rest, "=") {
+			value = rest[1:]
 		}
 	}
-	return path
+	return value
 }
 
 // search looks through the directories of path.

@@ -51,7 +51,8 @@ type Cmd struct {
 	Argv []string
 	// Dir is the working directory; "" is that of this process.
 	Dir string
-	// Env is the complete environment ("NAME=value"); nothing is inherited.
+	// Env is the complete environment ("NAME=value"); nothing is inherited. Of a name that is
+	// there twice the last value counts.
 	// An entry of MarkerVar in it is replaced by ours, which continues it.
 	Env []string
 
@@ -98,9 +99,25 @@ type Cmd struct {
 // Err is set, and goes to Screen if neither is.
 type Terminal struct {
 	Master, Slave *os.File
-	In, Out, Err  bool // at least one
+	In, Out, Err  bool // at least one, unless there is Shown
 	Screen        io.Writer
+	// Shown, where it is set, is a second pseudo terminal, for the standard output
+	// alone: what is typed is echoed on the other one, and is no output. Run closes
+	// both of its ends.
+	Shown *Pair
 }
+
+// Files is all that it has open.
+func (t *Terminal) Files() []*os.File {
+	files := []*os.File{t.Master, t.Slave}
+	if t.Shown != nil {
+		files = append(files, t.Shown.Master, t.Shown.Slave)
+	}
+	return files
+}
+
+// Pair is the two ends of a pseudo terminal.
+type Pair struct{ Master, Slave *os.File }
 
 // File is where a large output is kept whole, such as an *os.File.
 type File interface {

@@ -68,7 +68,7 @@ func TestCPUTimeIsTheCommands(t *testing.T) {
 func TestEnvironmentIsExact(t *testing.T) {
 	t.Setenv("PROC_TEST_INHERITED", "no")
 	everyWay(t, func(t *testing.T, s *Supervisor) {
-		r := mustRun(t, s, &Cmd{Path: "/usr/bin/env", Env: []string{"A=1", "EMPTY=", "B=x y\nz", "BIDE_SUPERVISOR=false"}})
+		r := mustRun(t, s, &Cmd{Path: "/usr/bin/env", Env: []string{"A=0", "A", "A=1", "EMPTY=", "B=x y\nz", "BIDE_SUPERVISOR=false"}})
 		env := strings.Split(strings.TrimSpace(r.Stdout.String()), "\n")
 		want := []string{"A=1", "EMPTY=", "B=x y", "z", "BIDE_SUPERVISOR=" + s.id + ".1"}
 		if !slices.Equal(env, want) {

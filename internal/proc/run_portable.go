@@ -47,8 +47,11 @@ func (p *portableRun) start() (leader *os.Process, err error) {
 		}
 	}()
 	files := [3]*os.File{p.s.devNull}
+	t := p.cmd.Terminal
 	for i := range 2 {
-		if p.outs[i], childs[i], err = os.Pipe(); err != nil {
+		if i == stdout && t != nil && t.Shown != nil {
+			p.outs[i], childs[i] = t.Shown.Master, t.Shown.Slave
+		} else if p.outs[i], childs[i], err = os.Pipe(); err != nil {
 			return nil, err
 		}
 		files[1+i] = childs[i]
@@ -63,11 +66,14 @@ func (p *portableRun) start() (leader *os.Process, err error) {
 		files[0] = childs[2]
 	}
 	sys := &syscall.SysProcAttr{Setsid: p.s.session, Setpgid: !p.s.session}
-	if t := p.cmd.Terminal; t != nil {
+	if t != nil {
 		p.onTerminal(t, &files, sys)
 		childs[3] = t.Slave
 	}
 	fds := []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
+	if t != nil && !t.In && !t.Out && !t.Err { // the terminal of a command is one of its files
+		fds, sys.Ctty = append(fds, t.Slave.Fd()), len(fds)
+	}
 	pid, err := p.run.start(fds, sys)
 	if err != nil {
 		return nil, err
@@ -209,10 +215,17 @@ func (p *portableRun) read(i int) {
 	defer p.readers.Done()
 	buf := bufs.Get().(*[bufSize]byte)
 	defer bufs.Put(buf)
+	take := func(b []byte) { p.take(i, b) }
+	end := io.EOF
+	if t := p.cmd.Terminal; i == stdout && t != nil && t.Shown != nil {
+		var lines lineEnds
+		take = func(b []byte) { p.out.write(lines.unix(b)); p.tee.put(stdout, b) }
+		end = syscall.EIO // nobody has it open any more
+	}
 	for {
 		n, err := p.outs[i].Read(buf[:])
 		if n > 0 {
-			p.take(i, buf[:n])
+			take(buf[:n])
 			p.tee.wait()
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) { // perhaps before this goroutine had its turn
@@ -220,12 +233,12 @@ func (p *portableRun) read(i int) {
 				if n = atHand(p.outs[i], buf[:]); n <= 0 {
 					return
 				}
-				p.take(i, buf[:n])
+				take(buf[:n])
 			}
 			return
 		}
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, end) {
 				p.s.note(err)
 			}
 			return

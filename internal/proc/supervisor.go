@@ -94,6 +94,8 @@ type worker struct {
 	slot int
 	seq  atomic.Uint64 // of the command that runs, 0: none
 	env  []string
+	// names are those of the variables in env, while it is made.
+	names map[string]struct{}
 	poller
 
 	mu   sync.Mutex
@@ -238,14 +240,25 @@ func (s *Supervisor) prepare(ctx context.Context, c *Cmd) (*worker, error) {
 		return nil, err
 	}
 	marker := MarkerVar + "=" + s.chain + s.id + "." + strconv.FormatUint(w.seq.Load(), 16)
-	w.env = w.env[:0]
-	for _, v := range c.Env {
-		if !strings.HasPrefix(v, MarkerVar+"=") {
-			w.env = append(w.env, v)
-		}
-	}
+	w.environ(c.Env)
 	w.env = append(w.env, marker)
 	return w, nil
+}
+
+// environ makes w.env of an environment, without a marker. Of a variable that is there twice
+// the last value counts, as everywhere in bide: programs take the first that they find.
+func (w *worker) environ(env []string) {
+	w.env = w.env[:0]
+	clear(w.names)
+	for _, v := range slices.Backward(env) {
+		name, _, _ := strings.Cut(v, "=")
+		if _, again := w.names[name]; again || name == MarkerVar {
+			continue
+		}
+		w.names[name] = struct{}{}
+		w.env = append(w.env, v)
+	}
+	slices.Reverse(w.env)
 }
 
 // acquire takes a worker and gives it the number of its step, both under the
@@ -270,7 +283,7 @@ func (s *Supervisor) acquire() (*worker, error) {
 			return nil, err
 		}
 	}
-	w := &worker{slot: len(s.workers)}
+	w := &worker{slot: len(s.workers), names: map[string]struct{}{}}
 	if s.workers = append(s.workers, w); len(s.workers) == 2 {
 		widen()
 	}

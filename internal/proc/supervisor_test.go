@@ -198,7 +198,7 @@ func TestReadWhatIsAtHand(t *testing.T) {
 	if err := r.SetReadDeadline(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	p := portableRun{run: &run{}, outs: [2]*os.File{r}}
+	p := portableRun{run: &run{cmd: &Cmd{}}, outs: [2]*os.File{r}}
 	p.out.init("stdout", &Cmd{})
 	p.readers.Add(1)
 	p.read(0)

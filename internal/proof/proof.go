@@ -114,7 +114,7 @@ func Read(ctx context.Context, r *journal.Reader) (*Proof, error) {
 		}
 		if e.Type == event.Note {
 			var d event.LandedMerge
-			if e.Class == event.Landed && json.Unmarshal(e.Data, &d) == nil && d.Commit != "" {
+			if (e.Class == event.Landed || e.Class == event.Merged) && json.Unmarshal(e.Data, &d) == nil && d.Commit != "" {
 				p.Landed = append(p.Landed, d.Commit)
 			}
 			continue
@@ -187,7 +187,7 @@ func Verify(ctx context.Context, repo *worktree.Repo, p *Proof) ([]Problem, erro
 	return v.problems, nil
 }
 
-// kept looks whether a commit by which work landed is in the history.
+// kept looks whether a commit by which work landed is in the history, and was verified.
 func (v *verifier) kept(commit string) error {
 	tree, err := v.repo.Tree(v.ctx, commit)
 	if err != nil {
@@ -198,6 +198,9 @@ func (v *verifier) kept(commit string) error {
 			break
 		}
 		if kept, err := v.repo.Contains(v.ctx, in, commit); err != nil || kept {
+			if err == nil && len(v.p.Verified) > 0 && !v.green[tree] && !v.landing[commit] {
+				v.problems = append(v.problems, Problem{"", fmt.Sprintf("the commit by which the work of the run landed, %.12s, has tree %.12s, which was not verified", commit, tree)})
+			}
 			return err
 		}
 	}

@@ -32,6 +32,7 @@ var Variables = []struct{ Group, Name, Doc string }{
 	{"Set for what bide runs", "BIDE_RESULTS_FILE", "after a map: the file that `${map.results_file}` names, one JSON object a line"},
 	{"Set for what bide runs", "BIDE_GOAL_ATTEMPT", "in the validation of a goal_seek: the number of the attempt"},
 	{"Set for what bide runs", "PRODIGY_VALIDATION", "in an attempt of a goal_seek after the first: what the last validation gave, as JSON"},
+	{"Set for what bide runs", "BIDE_LIMITS", "the limits of the machine that are held around it, as `NAME=PID`: bide refuses to take one of them again"},
 	{"Set for what bide runs", "BIDE_SUPERVISOR", "marks the processes of a run, so that none is left behind; do not change it"},
 	{"Set for what bide runs", "BIDE_V1", "`BIDE_V1`, `BIDE_V2`, …: the values of `${…}` in a shell text"},
 	{"Telemetry", "OTEL_EXPORTER_OTLP_ENDPOINT", "the collector; also `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, `_METRICS_`, `_LOGS_`, and so for the next six"},

@@ -35,9 +35,6 @@ func (r *Report) Advise(ctx context.Context, o Options, samples []*Sample, load 
 	}
 	now := Summarize(samples[:o.Seeds], false)
 	at := settable(o.File, step)
-	if _, err := load(step.Name + ".retry.jitter=none"); err == nil {
-		at = step.Name
-	}
 	for _, jitter := range jitters {
 		change := at + ".retry.jitter=" + jitter
 		file, err := load(change)

@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// TestShareInWords: what is not all is not said to be all, and of few runs their
-// number is said.
+// TestShareInWords: the sentence counts the runs that there were, as the table does; what
+// is not all is not said to be all.
 func TestShareInWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -23,11 +23,11 @@ func TestShareInWords(t *testing.T) {
 		{12, 20, "12 of 20 runs"},
 		{1, 1, "1 of 1 runs"},
 		{94, 100, "94 of 100 runs"},
-		{996, 1000, "99.6 of 100 runs"},
-		{999_999, 1_000_000, "99.9999 of 100 runs"},
-		{1, 1000, "0.1 of 100 runs"},
-		{0, 1000, "0 of 100 runs"},
-		{1000, 1000, "100 of 100 runs"},
+		{996, 1000, "996 of 1000 runs"},
+		{999_999, 1_000_000, "999999 of 1000000 runs"},
+		{1, 1000, "1 of 1000 runs"},
+		{0, 1000, "0 of 1000 runs"},
+		{1000, 1000, "1000 of 1000 runs"},
 	} {
 		r := &simulate.Report{Seeds: c.seeds}
 		r.Runs.Succeeded.P = float64(c.good) / float64(c.seeds)

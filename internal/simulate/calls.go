@@ -13,7 +13,7 @@ import (
 
 // callsOf finds what a call is by its path, and that the pipeline can be run.
 func callsOf(p *dataflow.Pipeline) (*stepNames, error) {
-	_, err := flow.New(p.Plan, flow.NewShared(flow.SharedOptions{Volatile: true}))
+	_, err := flow.New(p.Plan, flow.NewShared(flow.SharedOptions{Volatile: true, Named: true}))
 	return &stepNames{pipeline: true}, err
 }
 
@@ -42,7 +42,7 @@ func (n *stepNames) static(path string) string {
 // KnownCalls are the names under which a model may speak of the calls of a
 // pipeline: their modules, and their paths.
 func KnownCalls(p *dataflow.Pipeline) []string {
-	f, err := flow.New(p.Plan, flow.NewShared(flow.SharedOptions{Volatile: true}))
+	f, err := flow.New(p.Plan, flow.NewShared(flow.SharedOptions{Volatile: true, Named: true}))
 	if err != nil {
 		return nil // which a run says
 	}

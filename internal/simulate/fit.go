@@ -76,8 +76,16 @@ func (r *Recording) names() *stepNames {
 	return &stepNames{}
 }
 
+// fewAttempts is of how many attempts their spread says something.
+const fewAttempts = 5
+
 // assumes is what a model of a step rests on that one run cannot tell.
 func (e *evidence) assumes(path string) (list []string) {
+	if n := len(e.list); n == 1 {
+		list = append(list, fmt.Sprintf("other attempts at %s are as its only one in the recorded run", path))
+	} else if n < fewAttempts {
+		list = append(list, fmt.Sprintf("other attempts at %s are as its %d in the recorded run", path, n))
+	}
 	if e.limit != nil && e.limit.strange > 0.1 {
 		list = append(list, fmt.Sprintf("the answers 429 of %s are those of a token bucket, which %.0f %% of them are not", path, 100*e.limit.strange))
 	}
@@ -364,7 +372,7 @@ func (r *Recording) Warnings() []string {
 	}
 	slices.Sort(list)
 	if unknown {
-		list = slices.Insert(list, 0, fmt.Sprintf("latencies were recorded with at most %d attempts at once: whether more would make them longer, or fewer shorter, one run cannot say", most))
+		list = slices.Insert(list, 0, fmt.Sprintf("latencies were recorded with at most %s at once: whether more would make them longer, or fewer shorter, one run cannot say", diag.Count(most, "attempt")))
 	}
 	if len(list) > 6 {
 		list = append(list[:5], fmt.Sprintf("and of %d more steps there are less than 20 attempts", len(list)-5))

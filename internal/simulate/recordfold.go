@@ -159,7 +159,7 @@ func (f *folder) take(e event.Event) error {
 	case event.BreakerChanged:
 		f.counts = e
 	case event.RunFinished:
-		f.life.status, rec.Status = e.Status, e.Status
+		f.life.status, rec.Status = decided(e), decided(e)
 		var d struct {
 			At time.Time `json:"interrupted_at"`
 		}
@@ -410,7 +410,7 @@ func (f *folder) finished(e event.Event) {
 				out.text = whole
 			}
 		}
-		out.clipped = strings.Contains(out.text, " bytes left out …") && slices.ContainsFunc(strings.Split(out.text, "\n"), mask.IsLeftOut)
+		out.clipped = mask.LeavesOut(out.text)
 		if d.File != "" {
 			d.Value, _ = os.ReadFile(d.File) // what was removed is not known any more
 		}

@@ -233,7 +233,7 @@ func (d decisions) take(e event.Event, rounds map[int]int) {
 	case event.RunFinished:
 		at = "the run"
 		if e.Status != event.Interrupted {
-			say("%s", e.Status)
+			say("%s", decided(e))
 		}
 	case event.BreakerChanged:
 		at = "breaker " + e.Label
@@ -243,6 +243,16 @@ func (d decisions) take(e event.Event, rounds map[int]int) {
 	case event.ItemStarted:
 		rounds[e.Index] = e.Attempt
 	}
+}
+
+// decided is how the steps and items of a run that has finished have it end. That its work
+// waits in a branch, to be merged by a person, is decided elsewhere.
+func decided(e event.Event) string {
+	var told struct {
+		OnceMerged string `json:"once_merged"`
+	}
+	_ = json.Unmarshal(e.Data, &told) // what it does not tell is not known
+	return cmp.Or(told.OnceMerged, e.Status)
 }
 
 // Attempts is how many attempts were recorded, those of steps that are made of

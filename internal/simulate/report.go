@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -97,6 +99,13 @@ type Spent struct {
 	Tokens Numbers `json:"tokens"`
 }
 
+// Cause is why some of the simulated runs do not succeed.
+type Cause struct {
+	// What these runs do: "end with dead letters", "fail at fetch (network)".
+	What string `json:"what"`
+	Share
+}
+
 // Report is what many simulated runs were like. Its JSON text is the same for
 // the same seeds, on every machine.
 type Report struct {
@@ -105,13 +114,17 @@ type Report struct {
 	Assumed []string `json:"assumed,omitempty"`
 	Runs    struct {
 		Succeeded Share `json:"succeeded"`
+		// Causes are what the others do, the most frequent first.
+		Causes []Cause `json:"causes,omitempty"`
 		// Recovered: after the last outage of the model; absent without one.
 		Recovered *Share `json:"recovered,omitempty"`
 	} `json:"runs"`
 	Makespan Spread `json:"makespan_ns"`
 	// Median is between which bounds the median makespan is, where the model is fitted to
 	// a run and so is not known; nil where it is.
-	Median   *Range                `json:"median_ns,omitempty"`
+	Median *Range `json:"median_ns,omitempty"`
+	// untold says that it is, and that there are too few runs to tell these bounds.
+	untold   bool
 	Attempts Numbers               `json:"attempts"`
 	Retries  Numbers               `json:"retries"`
 	Waits    Numbers               `json:"waits_ns"`
@@ -162,6 +175,7 @@ func Summarize(list []*Sample, outage bool) *Report {
 		}
 	}
 	r.Runs.Succeeded = wilson(good, len(list))
+	r.causes(list)
 	if outage {
 		share := wilson(recovered, len(list))
 		r.Runs.Recovered = &share
@@ -177,6 +191,20 @@ func Summarize(list []*Sample, outage bool) *Report {
 	r.steps(list)
 	r.load(list)
 	return r
+}
+
+// causes counts why runs did not succeed.
+func (r *Report) causes(list []*Sample) {
+	n := map[string]int{}
+	for _, s := range list {
+		if s.Cause != "" {
+			n[s.Cause]++
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(n)) {
+		r.Runs.Causes = append(r.Runs.Causes, Cause{what, wilson(n[what], len(list))})
+	}
+	slices.SortStableFunc(r.Runs.Causes, func(a, b Cause) int { return cmp.Compare(b.P, a.P) })
 }
 
 func (r *Report) steps(list []*Sample) {

@@ -116,11 +116,19 @@ func timeless(ctx context.Context) (_ context.Context, end func()) {
 	return out, func() { stop(); cancel(nil) }
 }
 
+// Named are the limits of the machine that the file, or the pipeline, names.
+func (o *Options) Named() []workflow.LimitRef {
+	if o.Pipeline != nil {
+		return o.Pipeline.Named()
+	}
+	return dataflow.LoadSteps(o.File, o.Settings.Dir).Limits(o.File)
+}
+
 // prepare makes a file one that asks nobody for anything.
 func prepare(o *Options) (*stepNames, error) {
 	o.assumed = slices.Clone(o.Model.Assumed)
-	if o.File != nil && o.Limits != nil {
-		for _, l := range workflow.Limits(o.File) {
+	if o.Limits != nil {
+		for _, l := range o.Named() {
 			o.assumed = append(o.assumed, fmt.Sprintf("no other run of this machine uses the limit %s meanwhile", l.Name))
 		}
 	}
@@ -175,17 +183,39 @@ func one(ctx context.Context, o *Options, n *stepNames, list *itemList, i int) (
 	s := seen.Sample
 	s.Assumed = slices.Concat(o.assumed, s.Assumed)
 	if list.made && o.Model.Guessed {
-		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items (--run-input counts them)", o.File.Map.Input, len(list.list)))
+		s.Assumed = append(s.Assumed, fmt.Sprintf("%s, which is not run without --run-input, gives %d items", o.File.Map.Input, len(list.list)))
 	}
 	s.assumeRetries(model, n)
 	s.seed = o.First + uint64(i)
-	s.draw = int((o.First + uint64(i)) % uint64(max(len(o.Model.draws), 1)))
+	s.draws = len(o.Model.draws)
+	s.draw = int((o.First + uint64(i)) % uint64(max(s.draws, 1)))
 	s.Status, s.Makespan = sum.Status, clock.Now().Sub(began)
+	s.Cause = s.why(sum, n)
 	if s.Makespan < seen.outageEnd { // it has ended before
 		s.Recovered = s.Status == event.Succeeded
 	}
 	return &s, nil
 }
+
+// why says what a run did that did not succeed, as "end with dead letters"; "" of one that did.
+func (s *Sample) why(sum *engine.Summary, names *stepNames) string {
+	switch {
+	case s.good():
+		return ""
+	case s.Status == event.CompletedWithFailures && s.Letters > 0:
+		return withLetters
+	case s.Status == event.CompletedWithFailures:
+		return "end degraded"
+	case sum.Class == "policy" && s.Letters > 0:
+		return "are stopped by failed items"
+	case s.failed != "":
+		return fmt.Sprintf("fail at %s (%s)", names.label(s.failed), sum.Class)
+	}
+	return fmt.Sprintf("fail (%s)", sum.Class)
+}
+
+// withLetters is what runs do that come to their end with items that failed for good.
+const withLetters = "end with dead letters"
 
 // newWorld is a world in which nothing has happened, on a clock.
 func newWorld(m *Model, n *stepNames, seed luck, clock *virtual.Clock, seen *watch) *world {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,13 +20,15 @@ func (r *Report) Sentence() string {
 		fmt.Fprintf(&b, "assuming that %s: ", strings.Join(r.Assumed, ", and that "))
 	}
 	low, high := Span(r.Makespan.P5), Span(r.Makespan.P95)
-	fmt.Fprintf(&b, "with these failures %s runs succeed%s, within ", r.of(r.Runs.Succeeded), r.unsure())
+	fmt.Fprintf(&b, "with these failures %s runs succeed%s, %swithin ", r.of(r.Runs.Succeeded), r.unsure(), r.others())
 	if low == high {
 		b.WriteString(low)
 	} else {
 		fmt.Fprintf(&b, "%s to %s", low, high)
 	}
-	if off := r.off(); off > sure {
+	if r.untold {
+		b.WriteString(" (one run does not tell the median; --seeds 60 or more say between which bounds it is)")
+	} else if off := r.off(); off > sure {
 		fmt.Fprintf(&b, " (one run does not tell the median better than %s to %s", Span(r.Median.Low), Span(r.Median.High))
 		if len(r.Assumed) == 0 {
 			fmt.Fprintf(&b, "; one with %s times the work would", roughly(math.Max(2, math.Ceil(math.Pow(off/sure, 2)))))
@@ -53,6 +54,45 @@ func (r *Report) Sentence() string {
 	return b.String()
 }
 
+// mostCauses is how many reasons a sentence has.
+const mostCauses = 3
+
+// others says what the runs do that do not succeed, and where that is all of them, that
+// this is why.
+func (r *Report) others() string {
+	list := r.Runs.Causes
+	if len(list) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, c := range list[:min(len(list), mostCauses)] {
+		who := r.of(c.Share)
+		if c.P == 1 {
+			who = "all"
+		}
+		part := who + " " + c.What
+		if strings.HasPrefix(who, "1 of ") { // one ends, fails, is stopped
+			verb, rest, _ := strings.Cut(c.What, " ")
+			if verb += "s"; verb == "ares" {
+				verb = "is"
+			}
+			part = who + " " + verb + " " + rest
+		}
+		if c.What == withLetters && c.P == 1 {
+			part += fmt.Sprintf(" (%s in the mean)", Figure(r.Letters.Mean))
+		}
+		parts = append(parts, part)
+	}
+	text := strings.Join(parts, ", ")
+	if len(list) > mostCauses {
+		text += ", others for other reasons"
+	}
+	if r.Runs.Succeeded.P == 0 {
+		text = "because " + text
+	}
+	return text + ", "
+}
+
 // doubtful is how far apart the bounds of a share are that is not told without them.
 const doubtful = 0.25
 
@@ -65,18 +105,9 @@ func (r *Report) unsure() string {
 	return ""
 }
 
-// of says a share as a person does: of 100, or of as many runs as there were. What
-// is not all and not none is never rounded to it.
+// of says a share in runs, as the table beside it does.
 func (r *Report) of(s Share) string {
-	if r.Seeds < 100 {
-		return fmt.Sprintf("%.0f of %d", s.P*float64(r.Seeds), r.Seeds)
-	}
-	for digits := 0; ; digits++ {
-		text := strconv.FormatFloat(100*s.P, 'f', digits, 64)
-		if v, _ := strconv.ParseFloat(text, 64); (v == 0) == (s.P == 0) && (v == 100) == (s.P == 1) {
-			return text + " of 100"
-		}
-	}
+	return fmt.Sprintf("%.0f of %d", s.P*float64(r.Seeds), r.Seeds)
 }
 
 // storm is how many times as high retries make a load that is spoken of.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -45,12 +47,12 @@ func Set(src []byte, changes []string) ([]byte, error) {
 	if err := errors.Join(enc.Encode(&root), enc.Close()); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), inVain(src, b.Bytes())
+	return b.Bytes(), inVain(src, b.Bytes(), changes)
 }
 
 // inVain is an error for changes that no run would heed: of a key that is none, or that
 // has no effect where it is.
-func inVain(before, after []byte) error {
+func inVain(before, after []byte, changes []string) error {
 	ignored := func(text []byte) map[string]diag.Problem {
 		found := map[string]diag.Problem{}
 		_, problems := workflow.Parse("", text, workflow.Options{})
@@ -65,15 +67,36 @@ func inVain(before, after []byte) error {
 	var errs []error
 	for message, p := range ignored(after) {
 		if _, known := was[message]; !known {
-			text := "--set: " + message
-			if p.Suggestion != "" {
-				text += "; " + p.Suggestion
+			text := "--set: " + strings.TrimSuffix(message, "; it is ignored")
+			if hint := cmp.Or(insideRetry(message, changes), p.Suggestion); hint != "" {
+				text += "; " + hint
 			}
 			errs = append(errs, errors.New(text))
 		}
 	}
 	slices.SortFunc(errs, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
 	return errors.Join(errs...)
+}
+
+// insideRetry is the path of a change whose last part is an option of a retry policy, which
+// a step does not have; "" where the message is of no such one.
+func insideRetry(message string, changes []string) string {
+	for _, c := range changes {
+		path, _, _ := strings.Cut(c, "=")
+		at := strings.LastIndexByte(path, '.')
+		if at < 0 || strings.HasSuffix(path[:at], "retry") || strings.HasSuffix(path[:at], "retry_config") {
+			continue
+		}
+		key := path[at+1:]
+		known := option.ByName(key) != nil || key == "max_attempts" || key == "retries"
+		if known && strings.Contains(message, key) {
+			if key == "max_attempts" || key == "retries" {
+				key = "attempts"
+			}
+			return "write " + path[:at] + ".retry." + key
+		}
+	}
+	return ""
 }
 
 func set(root *yaml.Node, change string) error {

@@ -9,10 +9,11 @@ import (
 func TestSetInVain(t *testing.T) {
 	src := []byte("map:\n  input: seq 3\n  max_parallel: 2\n  agent_template:\n    - name: fetch\n      shell: \"true\"\n      retry: {attempts: 2}\n")
 	for change, want := range map[string]string{
-		"fetch.attempts=6":              `unknown key "attempts" in a step`,
+		"fetch.attempts=6":              `--set: unknown key "attempts" in a step; write fetch.retry.attempts`,
 		"fetch.retry.atempts=6":         `did you mean "attempts"?`,
 		"fetch.retry_config.attempts=6": "retry_config",
-		"fetch.max_attempts=6":          "write it inside retry: as attempts",
+		"fetch.max_attempts=6":          "write fetch.retry.attempts",
+		"fetch.initial_delay=1s":        "write fetch.retry.initial_delay",
 		"max_parallel=8":                `"max_parallel" has no effect here`,
 		"map.max_paralel=8":             `did you mean "max_parallel"?`,
 	} {

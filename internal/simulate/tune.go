@@ -145,8 +145,14 @@ func (r *Recording) changes(p Program, m *Model) (list []Proposal) {
 // jitters are those that are tried.
 var jitters = []string{"none", "full", "equal", "decorrelated"}
 
-// settable is how a change names a step.
+// settable is how a change names a step: by its name, as people do, where that names no
+// other one.
 func settable(f *workflow.File, s *workflow.Step) string {
+	if s.Name != "" {
+		if _, err := Set(f.Source, []string{s.Name + ".retry.attempts=2"}); err == nil {
+			return s.Name
+		}
+	}
 	if !strings.Contains(string(f.Source), "commands:") {
 		return strings.TrimPrefix(s.Path, "commands")
 	}
@@ -165,7 +171,7 @@ func attempts(set string, more bool) Proposal {
 // callChanges are those that may help a pipeline: of the modules of calls that
 // failed, in their one call.
 func (r *Recording) callChanges(p Program, m *Model) (list []Proposal) {
-	f, err := flow.New(p.Pipeline.Plan, flow.NewShared(flow.SharedOptions{Volatile: true}))
+	f, err := flow.New(p.Pipeline.Plan, flow.NewShared(flow.SharedOptions{Volatile: true, Named: true}))
 	if err != nil {
 		return nil // which the run says
 	}

@@ -95,6 +95,7 @@ const exact = 0.005
 func (r *Report) widen(list []*Sample) {
 	_, low, high, known := acrossModels(byDraw(list, func(s *Sample) float64 { return math.Log(math.Max(float64(s.Makespan), 1)) }))
 	if !known {
+		r.untold = list[0].draws > 1
 		return
 	}
 	mid := float64(r.Makespan.P50)
@@ -175,7 +176,7 @@ const sure = 0.05
 
 // Sure reports whether the run tells what the answer says: it rests on nothing that
 // nobody knows, and the median is known.
-func (r *Report) Sure() bool { return len(r.Assumed) == 0 && r.off() <= sure }
+func (r *Report) Sure() bool { return len(r.Assumed) == 0 && !r.untold && r.off() <= sure }
 
 // off is by how much the median may be off, as a part of it.
 func (r *Report) off() float64 {

@@ -18,6 +18,7 @@ const shownBuckets = 512
 // Sample is what one simulated run was like.
 type Sample struct {
 	Status   string
+	Cause    string // why the run did not succeed, with "run" as its subject left out; "" where it did
 	Makespan time.Duration
 	Attempts int
 	Retries  int           // attempts after the first of an operation
@@ -36,6 +37,8 @@ type Sample struct {
 
 	seed        uint64
 	draw        int       // which of the models that a run could be fitted to it has met
+	draws       int       // how many of them there are
+	failed      string    // the step outside items that failed last
 	load, first []float64 // attempts that began, and those that were no retries, by width
 	width       time.Duration
 }
@@ -145,6 +148,9 @@ func (w *watch) fact(e event.Event, began time.Time) {
 		}
 		if e.Status == event.Succeeded {
 			w.after(e, began)
+		}
+		if e.Status == event.Failed && e.Item == "" {
+			w.failed = w.static(e.Step)
 		}
 	case event.ItemFinished:
 		if e.Status == event.DeadLettered || e.Status == event.Failed {

@@ -432,7 +432,7 @@ func (w *world) file(list bool) []byte {
 // assumeLines notes that nobody knows how many values a loop has.
 func (w *world) assumeLines(c *step.Call) {
 	if s, is := c.Action.(*workflow.Shell); is && w.model.Guessed {
-		w.seen.assume(fmt.Sprintf("%s gives %d values", s.Text, max(w.model.Items, 0)))
+		w.seen.assume(fmt.Sprintf("%s, which is not run, gives %d values", s.Text, max(w.model.Items, 0)))
 	}
 }
 

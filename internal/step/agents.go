@@ -45,9 +45,9 @@ type Pauses interface {
 	Ask(ctx context.Context, now time.Time) (round int, until time.Time, beyond bool)
 	// Limited records the pause after a rate-limit answer to an agent that was
 	// asked in a round. after is how long it is to be left alone, 0 if it did
-	// not say, and what is what happened. ok is false where the limit lasts longer
+	// not say, and met what happened. ok is false where the limit lasts longer
 	// than MaxWait.
-	Limited(ctx context.Context, round int, after time.Duration, what string, now time.Time) (ok bool)
+	Limited(ctx context.Context, round int, after time.Duration, met Met, now time.Time) (ok bool)
 	// Answered records the end of a series of pauses, if another answer is one.
 	Answered(round int)
 }
@@ -149,12 +149,12 @@ func (r runPauses) Ask(_ context.Context, now time.Time) (round int, until time.
 	return round, until, g.rateLimit().TooLong(now)
 }
 
-func (r runPauses) Limited(_ context.Context, round int, after time.Duration, what string, now time.Time) (ok bool) {
+func (r runPauses) Limited(_ context.Context, round int, after time.Duration, met Met, now time.Time) (ok bool) {
 	g := &r.x.Agents
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ok = g.rateLimit().Limited(round, after, now)
-	r.x.record(PausedFact(g.rateLimit().Pause(), ok, what, now))
+	r.x.record(PausedFact(g.rateLimit().Pause(), ok, met, now))
 	return ok
 }
 
@@ -203,25 +203,35 @@ func (e *LimitError) RateLimited() bool { return true }
 // RetryAfter is when the limit ends.
 func (e *LimitError) RetryAfter() (time.Duration, bool) { return e.Lasts, true }
 
+// limited reports whether a rate limit lasts longer than anybody waits for it.
+func limited(err error) bool { return errors.As(err, new(*LimitError)) }
+
 // beyond is the error of an agent that a limit turns away, or would, that ends after so
 // long; err is what it said, nil where it was not asked.
 func (g *Agents) beyond(lasts time.Duration, err error) error {
 	return &LimitError{Lasts: lasts, MaxWait: cmp.Or(g.MaxWait, policy.DefaultRateLimitMaxWait), Err: err}
 }
 
+// Met is what has all agents wait.
+type Met struct {
+	What string
+	Down bool // it is no limit: they failed again and again
+}
+
 // MetLimit says that an agent met a rate limit.
-func MetLimit(who string) string { return who + " met a rate limit" }
+func MetLimit(who string) Met { return Met{What: who + " met a rate limit"} }
 
 // PausedFact is the record of a pause, and of what led to it; waited says whether
 // somebody waits for its end.
-func PausedFact(p event.Pause, waited bool, what string, now time.Time) event.Event {
+func PausedFact(p event.Pause, waited bool, met Met, now time.Time) event.Event {
+	p.Down = met.Down
 	d := max(p.Until.Sub(now), 0)
 	text := "%s: all agents wait %s"
 	if !waited {
 		text = "%s: the wait would be %s, longer than max_wait"
 	}
 	return event.Event{Type: event.RunPaused, Time: now, DelayMS: d.Milliseconds(), Data: Data(p),
-		Message: fmt.Sprintf(text, what, duration.Format(d.Round(time.Second)))}
+		Message: fmt.Sprintf(text, met.What, duration.Format(d.Round(time.Second)))}
 }
 
 // AskAgent asks an agent, again after each rate limit: an answer that says "later"
@@ -235,8 +245,8 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 	if cfg := x.AgentConfigs[agentName(c.Action)]; cfg != nil && len(cfg.FirstOf) > 0 {
 		return x.askChain(ctx, p, c, cfg)
 	}
-	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
-	own, err := x.Hold(ctx, p, workflow.LimitNames(x.agentLimits(c.Action)), c.Path, c.Number, waits)
+	wanted := x.wantedBy(p, c, workflow.LimitNames(x.agentLimits(c.Action)))
+	own, err := x.Hold(ctx, p, wanted)
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, err
 	}
@@ -260,10 +270,10 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 			}
 			continue
 		}
-		if err := x.retake(ctx, p, mine, c.Path, c.Number, waits); err != nil {
+		if err := x.retake(ctx, p, mine, wanted); err != nil {
 			return action.Result{Start: x.Clock.Now()}, err
 		}
-		res, err := x.ask(ctx, p, c)
+		res, err := x.ask(ctx, p.inside(own), c)
 		f := failure.From(err)
 		if f == nil || !f.RateLimited {
 			pauses.Answered(round)
@@ -286,6 +296,11 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 			return res, x.Agents.beyond(until.Sub(now), err)
 		}
 	}
+}
+
+// wantedBy is what a question to an agent wants of some limits.
+func (x *Executor) wantedBy(p Place, c *Call, names []string) Wanted {
+	return Wanted{Names: names, Path: c.Path, Number: c.Number, Priority: c.Priority, Waits: func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }}
 }
 
 // count records what an agent used in a call, or in a part of one: calls is 1 for the first

@@ -36,8 +36,14 @@ func (x *Executor) perform(ctx context.Context, p Place, s *workflow.Step, path 
 		}
 	}
 	commits.variables(ctx, p)
+	switch serr := x.saveFile(ctx, p, s, res, err); {
+	case err == nil:
+		err = serr
+	case serr != nil:
+		err = errors.Join(err, serr)
+	}
 	if err == nil {
-		err = x.saveOutputs(ctx, p, s, res)
+		err = x.nameOutputs(ctx, p, s, res)
 	}
 	if err == nil && s.Check != nil {
 		err = x.check(ctx, p, s.Check)
@@ -81,7 +87,7 @@ func (x *Executor) act(ctx context.Context, p Place, s *workflow.Step, path stri
 func (x *Executor) compound(ctx context.Context, p Place, s *workflow.Step, path string) (res action.Result, err error) {
 	switch a := s.Action.(type) {
 	case *workflow.Foreach:
-		return x.foreach(ctx, p, a, path)
+		return x.foreach(ctx, p, a, s.Label(), path)
 	case *workflow.Validate:
 		res.Incomplete, err = x.validate(ctx, p, a)
 		return res, err
@@ -136,19 +142,29 @@ func (x *Executor) leafWithin(ctx context.Context, p Place, s *workflow.Step, a 
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, inputError("stall_timeout: %w", err)
 	}
-	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
-	c.Scope, c.Env, c.Environ = x.View(ctx, at), at.Env.List, at.Env
+	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Priority: s.Priority, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
+	c.Scope, c.Environ = x.View(ctx, at), at.Env
 	if p.Alone && !p.Quiet {
 		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }
 	}
 	var res action.Result
 	if agent, isAgent := a.(*workflow.Claude); isAgent {
-		if agent.ContinueSession {
+		switch {
+		case !x.handsOver(agent):
+		case agent.ContinueSession && !p.Tried.Full && p.Tried.Session != "":
 			c.Session = p.Tried.Session
+		default:
+			c.Summary = p.Tried.Summary
 		}
 		res, err = x.AskAgent(ctx, p, c)
+		x.summed(&res, p.Tried.Summary)
 	} else {
-		res, err = x.Attempt(ctx, p, c)
+		if _, is := a.(*workflow.HTTP); is { // the results of a map have what its items leave
+			c.Unread = p.Index == 0 && !workflow.OutputIsRead(x.File, s)
+		}
+		if res, err = x.Attempt(ctx, p, c); res.Cut {
+			x.NoteOnce("cut "+path, fmt.Sprintf("step %q: the answer is longer than max_body; the rest of it is left out, as nothing reads it", s.Label()))
+		}
 	}
 	for _, v := range res.Set {
 		p.Scope.Set(v[0], v[1])

@@ -70,16 +70,17 @@ func (x *Executor) setResult(ctx context.Context, p Place, s *workflow.Step, res
 			p.Scope.SetFile(c.Name, "last.output_file")
 		}
 	}
-	p.Scope.SetKept(s.Action.Kind(), obj)
+	v := template.Value{V: obj, Origin: template.Data, Kept: value.HasKept(obj)}
+	p.Scope.SetValue(s.Action.Kind(), v)
 	if a, ok := s.Action.(*workflow.Shell); ok && a.Test {
-		p.Scope.SetKept("test", obj)
+		p.Scope.SetValue("test", v)
 	}
 	if a, ok := s.Action.(*workflow.Claude); ok && a.Provider != "" {
-		p.Scope.SetKept(a.Provider, obj)
+		p.Scope.SetValue(a.Provider, v)
 	}
-	p.Scope.SetKept("last", obj)
+	p.Scope.SetValue("last", v)
 	if s.ID != "" {
-		p.Scope.SetKept(s.ID, obj)
+		p.Scope.SetValue(s.ID, v)
 	}
 	if !c.Set || c.Off {
 		return nil
@@ -164,20 +165,28 @@ func formatted(format, text string, success bool, m *mask.Masker) (any, error) {
 	return m.Bound(text, MaxVar), nil
 }
 
-// saveOutputs writes output_file and sets the named outputs.
-func (x *Executor) saveOutputs(ctx context.Context, p Place, s *workflow.Step, res action.Result) error {
-	if s.OutputFile != nil {
-		path, err := s.OutputFile.Expand(x.View(ctx, p))
-		if err != nil {
-			return inputError("output_file: %w", err)
-		}
-		if stop := x.Life.Stopping(ctx); stop != nil && ctx.Err() != nil {
-			return stop // a name that was computed may be cut short
-		}
-		if err := x.Actions.Save(ctx, p.File(s.OutputFile, path), res); err != nil {
-			return fmt.Errorf("output_file: %w", err)
-		}
+// saveFile writes output_file. err is why the attempt failed: what it has printed until then
+// is written as well, and nothing where it has not run, or runs again in the next life.
+func (x *Executor) saveFile(ctx context.Context, p Place, s *workflow.Step, res action.Result, err error) error {
+	ran := err == nil || res.ExitCode != 0 || res.Output != "" || res.StdoutFile != ""
+	if s.OutputFile == nil || !ran || err != nil && ctx.Err() != nil && x.Life.Stopping(ctx) != nil {
+		return nil
 	}
+	path, err := s.OutputFile.Expand(x.View(ctx, p))
+	if err != nil {
+		return inputError("output_file: %w", err)
+	}
+	if stop := x.Life.Stopping(ctx); stop != nil && ctx.Err() != nil {
+		return stop // a name that was computed may be cut short
+	}
+	if err := x.Actions.Save(ctx, p.File(s.OutputFile, path), res); err != nil {
+		return fmt.Errorf("output_file: %w", err)
+	}
+	return nil
+}
+
+// nameOutputs sets the named outputs.
+func (x *Executor) nameOutputs(ctx context.Context, p Place, s *workflow.Step, res action.Result) error {
 	text := x.printed(res)
 	for _, o := range s.Outputs {
 		v, err := x.namedOutput(ctx, p, o, res)

@@ -12,7 +12,6 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -115,7 +114,6 @@ func (g *Agents) pauseMember(name string, round int, after time.Duration, down b
 // that one is paused by its answer: no attempt is spent. Where all are paused, it waits for
 // the first to come back.
 func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workflow.Agent) (action.Result, error) {
-	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
 	for {
 		now := x.Clock.Now()
 		if err := x.Life.Stopping(ctx); err != nil {
@@ -125,11 +123,11 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 		name, round, until := x.Agents.next(chain.FirstOf, now)
 		if name == "" {
 			if wait := cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait); until.Sub(now) > wait {
-				what, why := MetLimit(chain.Name), errAllPaused
+				met, why := MetLimit(chain.Name), errAllPaused
 				if x.Agents.down(chain.FirstOf) {
-					what, why = fmt.Sprintf("all agents of %s are down: they failed %d times in a row", chain.Name, downAfter), errAllDown
+					met, why = Met{fmt.Sprintf("all agents of %s are down: they failed %d times in a row", chain.Name, downAfter), true}, errAllDown
 				}
-				return action.Result{Start: now}, x.stopBeyond(ctx, p, until.Sub(now), what, why, now)
+				return action.Result{Start: now}, x.stopBeyond(ctx, p, until.Sub(now), met, why, now)
 			}
 			if err := x.Life.pause(ctx, until.Sub(now), ends); err != nil {
 				return action.Result{Start: x.Clock.Now()}, err
@@ -152,14 +150,15 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 			if err != nil {
 				return action.Result{Start: now}, &action.InputError{Err: err}
 			}
-			asked.Env = env.List
+			asked.Environ = env
 		}
-		held, err := x.Hold(ctx, p, append(own, mine...), c.Path, c.Number, waits)
+		held, err := x.Hold(ctx, p, x.wantedBy(p, c, append(own, mine...)))
 		if err != nil {
 			return action.Result{Start: x.Clock.Now()}, err
 		}
-		res, err := x.ask(ctx, p, &asked)
+		res, err := x.ask(ctx, p.inside(held), &asked)
 		held.Release()
+		x.summed(&res, c.Summary)
 		f := failure.From(err)
 		if !x.Agents.answered(name, round, f) {
 			if e, ok := errors.AsType[*action.AgentError](err); ok {
@@ -171,6 +170,7 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 			}
 			return res, err
 		}
+		c.Summary = res.Summary // for the next, which begins anew
 		x.pausedMember(p, c.Path, chain, name, round, mine, f, err)
 	}
 }
@@ -182,11 +182,11 @@ var (
 )
 
 // stopBeyond has nobody wait for a pause that lasts longer than max_wait; it stops a map.
-// what says why it is paused. It gives the error of who would have waited.
-func (x *Executor) stopBeyond(ctx context.Context, p Place, lasts time.Duration, what string, why error, now time.Time) error {
+// met says why it is paused. It gives the error of who would have waited.
+func (x *Executor) stopBeyond(ctx context.Context, p Place, lasts time.Duration, met Met, why error, now time.Time) error {
 	pauses := cmp.Or[Pauses](p.Pauses, runPauses{x})
 	if round, _, beyond := pauses.Ask(ctx, now); !beyond {
-		pauses.Limited(ctx, round, lasts, what, now)
+		pauses.Limited(ctx, round, lasts, met, now)
 		x.Life.EndPauses()
 	}
 	return x.Agents.beyond(lasts, why)
@@ -202,10 +202,11 @@ func (x *Executor) pausedMember(p Place, path string, chain *workflow.Agent, nam
 		what = fmt.Sprintf("failed %d times in a row (%s)", downAfter, f.Class)
 	}
 	text := fmt.Sprintf("%s %s: it is not asked for %s", name, what, duration.Format(pause.Until.Sub(now).Round(time.Second)))
-	if next, _, _ := x.Agents.next(chain.FirstOf, now); next != "" {
+	if next, _, first := x.Agents.next(chain.FirstOf, now); next != "" {
 		text += ", and " + next + " is asked in its place"
 	} else {
 		text += "; all agents of " + chain.Name + " are paused"
+		pause.Chain = &event.ChainPause{Name: chain.Name, Until: first, Down: x.Agents.down(chain.FirstOf)}
 	}
 	e := p.Event(event.AgentPaused, path)
 	e.Time, e.Label, e.DelayMS, e.Class, e.Message, e.Data = now, name, pause.Until.Sub(now).Milliseconds(), f.Class, text, Data(pause)

@@ -28,6 +28,10 @@ func (e *Error) Error() string {
 	}
 	switch e.Reason {
 	case driver.ReasonNone, driver.ReasonAttempts:
+	case driver.ReasonNotRetryable:
+		if !limited(e.Err) { // which says how long it lasts, and that a resume tries again
+			msg += " (" + e.Reason.String() + ")"
+		}
 	default:
 		msg += " (" + e.Reason.String() + asked(e) + ")"
 	}

@@ -40,6 +40,8 @@ type Executor struct {
 	Git *Git
 	// AgentConfigs are the agents that are configured, by name.
 	AgentConfigs map[string]*workflow.Agent
+	// Processors is how many there are where the run began; 0: as many as here.
+	Processors int
 	// Pipeline runs a pipeline file as a step; nil: there are none.
 	Pipeline func(ctx context.Context, p Place, a *workflow.Pipeline, path string) (action.Result, error)
 	// Ask puts a yes-or-no question to a person; nil where nobody is there.
@@ -128,14 +130,29 @@ func (x *Executor) View(ctx context.Context, p Place) *vars.Scope {
 // record keeps facts. Where they are not kept, nothing new is started: what
 // nobody would know of must not happen.
 func (x *Executor) record(facts ...event.Event) {
-	if err := x.Recorder.Record(facts...); err != nil {
+	// The recorder is given a copy in memory that was used before, so that the facts need
+	// none of their own: else an attempt of a simulation takes 5 to 8 % longer.
+	list := records.Get().(*[]event.Event)
+	*list = append((*list)[:0], facts...)
+	err := x.Recorder.Record(*list...)
+	clear(*list)
+	records.Put(list)
+	if err != nil {
 		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
 	}
 }
 
+// records are lists of facts that were recorded: a recorder keeps none.
+var records = sync.Pool{New: func() any { return new([]event.Event) }}
+
 // Note tells a warning.
 func (x *Executor) Note(format string, args ...any) {
 	x.record(event.Event{Type: event.Note, Message: fmt.Sprintf(format, args...)})
+}
+
+// NotePassing tells what is true now, and is soon no longer: no reader keeps it.
+func (x *Executor) NotePassing(format string, args ...any) {
+	x.record(event.Event{Type: event.Note, Class: event.Passing, Message: fmt.Sprintf(format, args...)})
 }
 
 // noteAt is Note of what happened at a place.
@@ -201,6 +218,10 @@ func (x *Executor) countStep(p Place, path string, out Outcome) {
 // larger one is a file. To make a file costs more than to write 16 KiB.
 const Inline = 16 << 10
 
+// Glance is how many bytes of an output stand in a record where all of it is in a file
+// that whoever wants it reads.
+const Glance = 768
+
 // Brief is how many bytes of a text stand in a message, and of a large output in
 // the history of a failure.
 const Brief = 4 << 10
@@ -209,6 +230,15 @@ func (x *Executor) text(s string) mask.Text { return x.Values.Mask().Text(s) }
 
 // Clip shortens an output for a record: its head and its tail stay.
 func (x *Executor) Clip(s string) string { return x.text(s).Ends(Inline) }
+
+// Filed is Clip of an output that a file has as well: what is in it stands there once.
+// Whoever reads it reads no file that a variable cannot hold, and has the ends of that here.
+func (x *Executor) Filed(s string) string {
+	if len(s) <= Inline || len(s) > MaxVar {
+		return x.Clip(s)
+	}
+	return x.text(s).Ends(Glance)
+}
 
 // Tail is the end of an output, for the history of a failure.
 func (x *Executor) Tail(s string) string { return x.text(s).Tail(Brief) }
@@ -241,6 +271,11 @@ func Lookup(sc *vars.Scope, name string) (template.Value, bool, error) {
 	}
 	return t.Find(sc)
 }
+
+// Final reports whether an attempt failed of what another one would meet as well: the step
+// could not begin, the budget of its item is used up, or a rate limit lasts longer than
+// anybody waits for it.
+func Final(err error) bool { return IsInput(err) || Spent(err) || limited(err) }
 
 // IsInput reports whether a step could not begin, as it could not the next time.
 func IsInput(err error) bool { return failure.Input(err) }

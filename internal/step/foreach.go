@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -26,7 +26,7 @@ import (
 
 // foreach runs its steps for each of a list of values, one after another or
 // several at a time. Its output is the outputs of the rounds, in order.
-func (x *Executor) foreach(ctx context.Context, p Place, a *workflow.Foreach, path string) (res action.Result, err error) {
+func (x *Executor) foreach(ctx context.Context, p Place, a *workflow.Foreach, label, path string) (res action.Result, err error) {
 	rec, _ := p.recorded(path)
 	list, err := x.foreachValues(ctx, &p, a, path, rec)
 	if err != nil {
@@ -49,6 +49,11 @@ func (x *Executor) foreach(ctx context.Context, p Place, a *workflow.Foreach, pa
 		if err := f.takeOver(rec); err != nil {
 			return err
 		}
+		if a.Adaptive != nil {
+			if f.wide, err = f.widening(a.Adaptive.On(x.AtFirst()), label, rec.Width); err != nil {
+				return err
+			}
+		}
 		x.Clock.Together(min(max(1, parallel), len(list)), func(int) { f.work(ctx) })
 		res, err = f.result(ctx)
 		return err
@@ -69,23 +74,37 @@ type loop struct {
 	list []any
 	outs []any // texts, or where they stand
 	errs []error
-	over []bool // an earlier life of the run has ended the round
+	over []bool    // an earlier life of the run has ended the round
+	wide *widening // nil: as many run at once as there are workers
 
 	next   atomic.Int64
 	failed atomic.Bool // and no further round begins
 }
 
 func (f *loop) work(ctx context.Context) {
-	for !f.failed.Load() && f.x.Life.Stopping(ctx) == nil {
-		i := int(f.next.Add(1)) - 1
-		if i >= len(f.list) {
+	defer f.wide.close()
+	for !f.failed.Load() && f.x.Life.Stopping(ctx) == nil && f.wide.turn(ctx) {
+		i := f.take()
+		if i < 0 {
 			return
 		}
-		if f.over[i] {
-			continue
-		}
+		start := f.x.Clock.Now()
 		if f.errs[i] = f.round(ctx, i); f.errs[i] != nil && !f.a.ContinueOnError {
 			f.failed.Store(true)
+		}
+		f.wide.ended(ctx, f.errs[i], start)
+	}
+}
+
+// take gives the next round that is to run; -1 for none.
+func (f *loop) take() int {
+	for {
+		i := int(f.next.Add(1)) - 1
+		if i >= len(f.list) {
+			return -1
+		}
+		if !f.over[i] {
+			return i
 		}
 	}
 }
@@ -103,8 +122,11 @@ func (f *loop) round(ctx context.Context, i int) error {
 	start := f.x.Clock.Now()
 	e := f.p.Event(event.RoundStarted, f.path+"@"+strconv.Itoa(i))
 	e.Time = start
-	digest := sync.OnceValue(func() string { return f.x.identity(v) })
-	e.Data = f.x.Recorder.Detail(func() any { return roundData{For: q.For, Value: digest()} })
+	digest := ""
+	if f.x.Recorder.Detailed() {
+		digest = f.x.identity(v)
+		e.Data = Data(roundData{For: q.For, Value: digest})
+	}
 	f.x.record(e)
 	err := f.x.Sequence(ctx, q, f.a.Do)
 	f.outs[i] = q.roundOutput()
@@ -117,7 +139,9 @@ func (f *loop) round(ctx context.Context, i int) error {
 	if err != nil {
 		e.Status, e.Class, e.Message = event.Failed, driver.Class(err), Cause(err).Error()
 	}
-	e.Data = f.x.Recorder.Detail(func() any { return roundData{Value: digest()} }) // what it gave is in the records of its steps
+	if f.x.Recorder.Detailed() {
+		e.Data = Data(roundData{Value: digest}) // what it gave is in the records of its steps
+	}
 	f.x.record(e)
 	return err
 }
@@ -266,7 +290,9 @@ func (x *Executor) foreachValues(ctx context.Context, p *Place, a *workflow.Fore
 	}
 	e := p.Event(event.ForeachStarted, path)
 	e.Total = len(list)
-	e.Data = x.Recorder.Detail(func() any { return x.Seal(map[string]any{"values": list}) })
+	if x.Recorder.Detailed() {
+		e.Data = Data(x.Seal(map[string]any{"values": list}))
+	}
 	x.record(e)
 	if a.List != nil {
 		return list, nil
@@ -349,6 +375,9 @@ func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach
 	if halt := x.Life.Stopping(ctx); err != nil && halt != nil {
 		return nil, halt
 	}
+	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, " |;&") {
+		return nil, inputError("foreach: %w; a command is written as input: {command: %s}", err, a.Input)
+	}
 	if err != nil {
 		return nil, inputError("foreach: %w", err)
 	}
@@ -392,7 +421,11 @@ func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach
 			return list, nil
 		}
 	}
-	return lines(string(text)), nil
+	list := lines(string(text))
+	if len(list) == 0 && res.Stderr != "" {
+		x.noteAt(p, "the command of the foreach gave no value, and wrote to standard error: %s", x.Tail(res.Stderr))
+	}
+	return list, nil
 }
 
 // lines gives the lines of a text that are not blank.

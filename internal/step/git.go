@@ -36,25 +36,25 @@ type commitCheck struct {
 	from *worktree.Point // nil where nobody asks, and outside git
 }
 
-func (x *Executor) beforeCommits(ctx context.Context, p Place, s *workflow.Step) (*commitCheck, error) {
-	c := &commitCheck{x: x, dir: p.Dir}
+func (x *Executor) beforeCommits(ctx context.Context, p Place, s *workflow.Step) (commitCheck, error) {
+	c := commitCheck{x: x, dir: p.Dir}
 	must := s.CommitRequired || s.AutoCommit != nil
 	if must && x.Git == nil {
-		return nil, inputError("the step has to commit, but %s is in no git repository with a commit", p.Dir)
+		return c, inputError("the step has to commit, but %s is in no git repository with a commit", p.Dir)
 	}
 	if !must && (x.Git == nil || !x.Git.Context) {
 		return c, nil
 	}
 	from, err := x.Git.Repo.Mark(ctx, p.Dir)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	c.from = &from
 	return c, nil
 }
 
 // after makes the step's own commit and checks that there is one.
-func (c *commitCheck) after(ctx context.Context, p Place, s *workflow.Step) error {
+func (c commitCheck) after(ctx context.Context, p Place, s *workflow.Step) error {
 	if a := s.AutoCommit; a != nil {
 		if err := c.commit(ctx, p, s, a); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (c *commitCheck) after(ctx context.Context, p Place, s *workflow.Step) erro
 	return c.x.Git.Repo.RequireCommit(ctx, c.dir, c.from.Commit)
 }
 
-func (c *commitCheck) commit(ctx context.Context, p Place, s *workflow.Step, a *workflow.Commit) error {
+func (c commitCheck) commit(ctx context.Context, p Place, s *workflow.Step, a *workflow.Commit) error {
 	msg := "bide: " + cmp.Or(s.Filled(c.x.View(ctx, p), c.x.Values.Mask()), s.Label())
 	if a.Message != nil {
 		var err error
@@ -89,7 +89,7 @@ func (c *commitCheck) commit(ctx context.Context, p Place, s *workflow.Step, a *
 }
 
 // variables sets step.* and workflow.* of the git context.
-func (c *commitCheck) variables(ctx context.Context, p Place) {
+func (c commitCheck) variables(ctx context.Context, p Place) {
 	if c.from == nil || !c.x.Git.Context {
 		return
 	}

@@ -43,7 +43,7 @@ func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path s
 		if out, did = x.onExitCode(ctx, p, s, out); did {
 			break
 		}
-		if round > s.Handlings() {
+		if round > s.Handlings() || h.Rerun && limited(out.Err) {
 			break
 		}
 		err := left.err

@@ -47,6 +47,34 @@ func (h *Holding) has(name string) bool {
 	return false
 }
 
+// inside is the place of what runs while something is held for it; nil: nothing is.
+func (p Place) inside(h *Holding) Place {
+	if h != nil {
+		p.Holding = h
+	}
+	return p
+}
+
+// all are the names of the limits that are held here and around.
+func (h *Holding) all() (names []string) {
+	for ; h != nil; h = h.outer {
+		names = append(names, h.names...)
+	}
+	return names
+}
+
+// tell says in the environment of a call what is held around it.
+func (x *Executor) tell(p Place, c *Call) *Call {
+	names := p.Holding.all()
+	if len(names) == 0 {
+		return c
+	}
+	own := *c
+	outer, _ := x.Values.Get(limits.AroundEnv)
+	own.Environ = c.Environ.Export(limits.AroundEnv, limits.Around(outer, names))
+	return &own
+}
+
 // disorder is an error where one of some limits comes before one that is held: two runs
 // which take them the other way round would wait for each other.
 func (h *Holding) disorder(need []string) error {
@@ -61,6 +89,9 @@ func (h *Holding) disorder(need []string) error {
 	}
 	return nil
 }
+
+// Leaf says that nothing else runs under it.
+func (h *Holding) Leaf() { h.leaf = true }
 
 // Release gives back what is held here, not what is around.
 func (h *Holding) Release() {
@@ -84,11 +115,19 @@ func (x *Executor) stepLimits(s *workflow.Step) []string {
 	return workflow.LimitNames(s.Limits, x.agentLimits(s.Action))
 }
 
-// Hold waits for the limits of some names, those left out that are held around, and
-// takes them. They are for attempt n at the step of a path; an item has no path. It is nil
-// where there is nothing to take. waits, if not nil, is called before it waits.
-func (x *Executor) Hold(ctx context.Context, p Place, names []string, path string, n int, waits func(*limits.Block)) (*Holding, error) {
-	need := slices.DeleteFunc(slices.Clone(names), p.Holding.has)
+// Wanted is what an item or an attempt wants of the named limits.
+type Wanted struct {
+	Names    []string
+	Path     string              // of the step; "": it is for an item
+	Number   int                 // of the attempt
+	Priority int                 // more than 0: before others
+	Waits    func(*limits.Block) // if not nil, it is called before a wait
+}
+
+// Hold waits for limits, those left out that are held around, and takes them. It is nil
+// where there is nothing to take.
+func (x *Executor) Hold(ctx context.Context, p Place, w Wanted) (*Holding, error) {
+	need := slices.DeleteFunc(slices.Clone(w.Names), p.Holding.has)
 	if len(need) == 0 || x.Machine == nil {
 		return nil, nil
 	}
@@ -96,19 +135,19 @@ func (x *Executor) Hold(ctx context.Context, p Place, names []string, path strin
 	if err := p.Holding.disorder(need); err != nil {
 		return nil, err
 	}
-	return h, x.retake(ctx, p, h, path, n, waits)
+	return h, x.retake(ctx, p, h, w)
 }
 
 // retake takes what a holding has, again where it was given back.
-func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string, n int, waits func(*limits.Block)) (err error) {
+func (x *Executor) retake(ctx context.Context, p Place, h *Holding, w Wanted) (err error) {
 	if h == nil || h.held != nil {
 		return nil
 	}
 	ctx, end := x.Life.Until(ctx)
 	defer end()
 	h.held, err = x.Machine.Take(ctx, limits.Request{
-		Names: h.names, Clock: x.Clock, Who: limits.Who{Run: x.Run, Name: x.File.Name, Item: p.Item, Step: path}, Waits: waits,
-		Index: p.Index, Round: p.Attempt, Number: n, MaxPause: cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait),
+		Names: h.names, Clock: x.Clock, Who: limits.Who{Run: x.Run, Name: x.File.Name, Item: p.Item, Step: w.Path}, Waits: w.Waits,
+		Index: p.Index, Round: p.Attempt, Number: w.Number, Priority: w.Priority, MaxPause: cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait),
 	})
 	if e := new(limits.PausedError); errors.As(err, &e) {
 		now := x.Clock.Now()
@@ -120,7 +159,7 @@ func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string,
 // ShowWait shows that an attempt, or an item, waits for a named limit: it does not run yet.
 func (x *Executor) ShowWait(p Place, path string, n int, b *limits.Block) {
 	e := p.Event(event.AttemptQueued, path)
-	e.Attempt, e.Message, e.Data = n, "waits for "+b.String(), Data(map[string]any{"for": b.For(), "limit": b.Limit})
+	e.Attempt, e.Message, e.Data = n, "waits for "+b.String(), Data(map[string]any{"for": b.For(), "limit": b.Limit, "paused": b.Paused})
 	if !b.Until.IsZero() {
 		e.DelayMS = max(b.Until.Sub(x.Clock.Now()), 0).Milliseconds()
 	}
@@ -156,14 +195,14 @@ func (t *turn) Admit(ctx context.Context, n int, queued func(driver.Source, time
 		return err
 	}
 	began := time.Time{}
-	h, err := o.Hold(ctx, o.p, t.names, o.path, o.made+n, func(b *limits.Block) {
+	h, err := o.Hold(ctx, o.p, Wanted{Names: t.names, Path: o.path, Number: o.made + n, Priority: o.s.Priority, Waits: func(b *limits.Block) {
 		if began.IsZero() {
 			began = o.Clock.Now()
 			t.Admission.Done(driver.End{Outcome: circuit.Neutral})
 		}
 		o.heldBack.limit = b.Limit
 		o.ShowWait(o.p, o.path, o.made+n, b)
-	})
+	}})
 	if err != nil {
 		if began.IsZero() {
 			t.Admission.Done(driver.End{Outcome: circuit.Neutral})
@@ -181,23 +220,28 @@ func (t *turn) Admit(ctx context.Context, n int, queued func(driver.Source, time
 		switch o.s.Action.(type) {
 		case *workflow.Foreach, *workflow.Validate, *workflow.GoalSeek, *workflow.Call, *workflow.Pipeline:
 		default:
-			h.leaf = true
+			h.Leaf()
 		}
 	}
 	o.holding = h
 	return nil
 }
 
-// Done gives everything back. Who was told when to come back has told it for all who
-// use the same limits.
+// Done gives everything back.
 func (t *turn) Done(end driver.End) {
 	o := t.o
-	if h := o.holding; h != nil && h.leaf && end.Err != nil {
-		if f := failure.From(end.Err); f.RateLimited && f.RetryAfter > 0 {
-			o.pauseLimits(h, o.Clock.Now().Add(f.RetryAfter), end.Err)
-		}
-	}
-	o.holding.Release()
+	o.GiveBack(o.holding, end.Err)
 	o.holding = nil
 	t.Admission.Done(end)
+}
+
+// GiveBack gives back what an attempt has held that ended with an error, or nil. Where that
+// was told when to come back, other runs wait as well that use the same limits.
+func (x *Executor) GiveBack(h *Holding, err error) {
+	if h != nil && h.leaf && err != nil {
+		if f := failure.From(err); f.RateLimited && f.RetryAfter > 0 {
+			x.pauseLimits(h, x.Clock.Now().Add(f.RetryAfter), err)
+		}
+	}
+	h.Release()
 }

@@ -61,6 +61,15 @@ func (b *ItemBudget) sum() event.Used {
 	return u
 }
 
+// exceeded is a *SpentError once more than the budget is used, else nil: an agent that uses
+// all of it has an answer still to give. The lock is held.
+func (b *ItemBudget) exceeded() error {
+	if u := b.sum(); (b.max.Cost <= 0 || u.CostUSD <= b.max.Cost) && (b.max.Tokens <= 0 || u.Tokens <= b.max.Tokens) {
+		return nil
+	}
+	return b.spent()
+}
+
 // spent is a *SpentError once the budget is used up, else nil. The lock is held.
 func (b *ItemBudget) spent() error {
 	u := b.sum()
@@ -90,7 +99,7 @@ func (b *ItemBudget) uses(c *Call, u action.Usage) (part *action.Usage, first bo
 		part, first = &more, !k.made
 		k.told, k.made = k.told.Plus(more), true
 	}
-	return part, first, b.spent()
+	return part, first, b.exceeded()
 }
 
 // ended notes what a call has used that has ended. rest is what of it is not on record;
@@ -207,7 +216,7 @@ func (e *SpentError) Class() string { return "budget" }
 
 // Spent reports whether an item has failed because its budget is used up.
 func Spent(err error) bool {
-	if errors.As(err, new(*SpentError)) {
+	if _, is := errors.AsType[*SpentError](err); is {
 		return true
 	}
 	te, is := errors.AsType[*TimeoutError](err)
@@ -216,11 +225,17 @@ func Spent(err error) bool {
 
 // Attempt makes one attempt of a leaf action. That it runs counts in the time of its item,
 // which ends it when it is used up; one that had succeeded by then has.
-func (x *Executor) Attempt(ctx context.Context, p Place, c *Call) (res action.Result, err error) {
-	b := p.Budget
-	if b == nil || b.max.Time == 0 {
-		return x.Actions.Run(ctx, c)
+func (x *Executor) Attempt(ctx context.Context, p Place, c *Call) (action.Result, error) {
+	c = x.tell(p, c)
+	if b := p.Budget; b != nil && b.max.Time > 0 {
+		return x.timed(ctx, p, c)
 	}
+	return x.Actions.Run(ctx, c)
+}
+
+// timed makes an attempt in the time that its item has left.
+func (x *Executor) timed(ctx context.Context, p Place, c *Call) (res action.Result, err error) {
+	b := p.Budget
 	if err := b.runs(x.Clock.Now()); err != nil {
 		return action.Result{Start: x.Clock.Now()}, err
 	}
@@ -261,7 +276,7 @@ func UsedFact(a Address, ran time.Duration) event.Event {
 // agent is ended; one that had answered by then has answered.
 func (x *Executor) ask(ctx context.Context, p Place, c *Call) (action.Result, error) {
 	if p.Budget == nil {
-		res, err := x.Actions.Run(ctx, c)
+		res, err := x.Attempt(ctx, p, c)
 		if res.Usage != nil || !IsInput(err) {
 			x.count(p, c.Path, res, 1)
 		}

@@ -153,7 +153,10 @@ func (l *Lifecycle) pausing() (stir <-chan struct{}, ends int) {
 	return l.stir, l.ends
 }
 
-func isBudget(err error) bool { return errors.As(err, new(*BudgetError)) }
+func isBudget(err error) bool {
+	_, is := errors.AsType[*BudgetError](err)
+	return is
+}
 
 // Done is closed when nothing new is to be started any more.
 func (l *Lifecycle) Done() <-chan struct{} { return l.done }
@@ -188,7 +191,12 @@ type finishKey struct{}
 
 // Finish is the context of work that, once begun, comes to its end although a
 // budget of the run is spent: the agent of a work item.
-func Finish(ctx context.Context) context.Context { return context.WithValue(ctx, finishKey{}, true) }
+func Finish(ctx context.Context) context.Context {
+	if finishes(ctx) {
+		return ctx
+	}
+	return context.WithValue(ctx, finishKey{}, true)
+}
 
 // Sleep waits, unless the run stops, and until [Lifecycle.RetryNow].
 func (l *Lifecycle) Sleep(ctx context.Context, d time.Duration) error { return l.sleep(ctx, d, -1) }

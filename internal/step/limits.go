@@ -58,7 +58,7 @@ func (l *Limits) quota(s *workflow.Step) (*retry.Quota, error) {
 	if got := l.quotas[c.Name]; got != nil {
 		return got, nil
 	}
-	got, err := retry.NewQuota(retry.QuotaConfig{Ratio: c.Ratio, Floor: int(c.Floor)})
+	got, err := retry.NewQuota(retry.QuotaConfig{Ratio: c.Ratio, Initial: int(c.Initial)})
 	if err != nil {
 		return nil, err
 	}

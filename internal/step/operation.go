@@ -30,14 +30,14 @@ type operation struct {
 	again  bool // this life of the run has made an attempt before
 
 	out     Outcome
-	prior   Outcome   // of the attempt before
+	prior   former
 	start   time.Time // of the attempt
 	prev    time.Duration
 	drawing event.Drawing // of jitter
 	idle    time.Time     // when the present wait began; zero for none
 	waited  time.Duration // in all waits that are over
 	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
-	pending []event.Event // the failure of the attempt, until it is known what follows
+	facts   []event.Event // that are not recorded yet: the failure of the attempt, until it is known what follows
 	holding *Holding      // of the limits of the machine, for the attempt
 	// heldBack is how long the attempt that begins has waited for a limit of the machine.
 	heldBack struct {
@@ -51,7 +51,7 @@ type operation struct {
 // the run; made attempts were made in the rounds of its handler before, and last is how
 // the last of them ended.
 func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
-	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: last, asked: -1}
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), asked: -1}
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
 		if x.Rand != nil {
@@ -77,7 +77,7 @@ func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, pat
 				o.out.Reason = reasonOf(rec.GivenUp)
 				return x.exhausted(ctx, p, s, path, o.out)
 			}
-			o.prior = o.out
+			o.prior = formerOf(o.out)
 			op.State, op.Last, o.prev = st, o.out.Err, st.Prev
 			if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil { // as that attempt has left them
 				return Outcome{Status: event.Failed, Err: err}
@@ -126,7 +126,7 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 		p.Holding = o.holding
 	}
 	o.out = Outcome{Attempts: n}
-	defer func() { o.prior = o.out }()
+	defer func() { o.prior = formerOf(o.out) }()
 	res, err := o.perform(ctx, p, o.s, o.path, o.made+n)
 	if err != nil && o.ctx.Err() != nil {
 		// Whatever it died of, it did so while it was being ended.
@@ -141,7 +141,7 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 		return struct{}{}, nil
 	}
 	err = Cause(err)
-	if o.ended(err) || IsInput(err) || Spent(err) {
+	if o.ended(err) || Final(err) {
 		err = retry.Permanent(err) // another attempt would meet the same
 	}
 	return struct{}{}, failure.Under(&o.policy, err)
@@ -175,8 +175,7 @@ func isCancelled(ctx context.Context, err error) bool {
 // observe records what the driver tells. The failure of an attempt and the wait
 // that follows it are one record.
 func (o *operation) observe(e retry.Event) {
-	facts := o.pending
-	o.pending = nil
+	facts := o.facts
 	switch e.Type {
 	case retry.AttemptStarted:
 		o.start = e.Time
@@ -194,18 +193,18 @@ func (o *operation) observe(e retry.Event) {
 			o.out = Outcome{Attempts: e.Attempt, Err: e.Err} // a panic
 		}
 		if !o.ended(e.Err) {
-			o.pending = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
+			o.facts = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
 			return
 		}
 	case retry.WaitScheduled:
 		_, o.asked = o.Life.sleeping() // who hears of the wait may end it at once
 		wait := o.p.Event(event.RetryScheduled, o.path)
 		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), driver.Class(o.out.Err)
-		state, prev := e.State, o.prev
-		wait.Data = o.Recorder.Detail(func() any {
+		if o.Recorder.Detailed() {
+			state := e.State
 			wait.Retry = &state
-			return event.Waited(&o.policy, state, e.Delay, prev, e.RetryAfter, o.drawing.Take())
-		})
+			wait.Data = Data(event.Waited(&o.policy, state, e.Delay, o.prev, e.RetryAfter, o.drawing.Take()))
+		}
 		o.prev, o.idle = e.State.Prev, e.Time
 		facts = append(facts, wait)
 	case retry.Finished:
@@ -215,8 +214,8 @@ func (o *operation) observe(e retry.Event) {
 		if e.Reason == driver.ReasonNone {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
-			if r := ranOf(o.out.Result); r != (ran{}) {
-				done.Data = o.Recorder.Detail(func() any { return r })
+			if r := ranOf(o.out.Result); r != (ran{}) && o.Recorder.Detailed() {
+				done.Data = Data(r)
 			}
 			facts = append(facts, done)
 		}
@@ -230,6 +229,7 @@ func (o *operation) observe(e retry.Event) {
 	if len(facts) > 0 {
 		o.record(facts...)
 	}
+	o.facts = facts[:0]
 }
 
 // end says how the operation ended.
@@ -285,7 +285,7 @@ func (x *Executor) lastFailure(rec journal.StepRecord) Outcome {
 	}
 	d.Failure.Class, d.Failure.Message = rec.Class, rec.Message
 	out.Err = d.Failure
-	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Stdout, Stderr: d.Stderr, Session: d.Session}
+	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Stdout, Stderr: d.Stderr, Session: d.Session, Summary: d.Summary, Full: d.Full}
 	if d.StdoutLog != nil && x.readLog(*d.StdoutLog, &out.Result.Output) {
 		out.Result.OutputLog = d.StdoutLog
 	}
@@ -317,7 +317,7 @@ func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, pat
 		out.Tolerated = true
 	case "fallback":
 		x.setError(p, s, out)
-		res, err := x.leaf(ctx, p.attempt(x.Values.Mask(), out.Attempts+1, out), s, s.Retry.FallbackAction(), path+".fallback", 1)
+		res, err := x.leaf(ctx, p.attempt(x.Values.Mask(), out.Attempts+1, formerOf(out)), s, s.Retry.FallbackAction(), path+".fallback", 1)
 		if err == nil {
 			err = x.setResult(ctx, p, s, res, nil)
 		}

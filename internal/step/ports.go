@@ -2,7 +2,6 @@ package step
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -26,11 +25,11 @@ type Recorder interface {
 	// Record keeps facts as one record: after a crash there are all of them, or
 	// none. A fact without a time has happened now. The error says that they
 	// are not kept; the run can then not continue, and what was to follow them must
-	// not happen.
+	// not happen. It does not keep the slice.
 	Record(facts ...event.Event) error
-	// Detail is the data of a fact that a later life of the run reads, which f makes; nil
-	// where there is none to read it.
-	Detail(f func() any) json.RawMessage
+	// Detailed reports whether facts have the data that a later life of the run reads;
+	// where none follows, nobody makes it.
+	Detailed() bool
 	// Sync returns when everything that was recorded would outlive a power cut.
 	// It is called before an effect that must not happen unrecorded.
 	Sync(ctx context.Context) error
@@ -67,30 +66,37 @@ type Actions interface {
 // Call is one attempt of one leaf action.
 type Call struct {
 	Address
-	Step   *workflow.Step  // of a workflow; nil: it is of none
-	Path   string          // of the step, where it runs
-	Number int             // of the attempt, from 1
-	Action workflow.Action // nil: the command or the request of Module
+	Step   *workflow.Step // of a workflow; nil: it is of none
+	Path   string         // of the step, where it runs
+	Number int            // of the attempt, from 1
+	// Priority is more than 0 where a question to an agent waits for a limit of the machine
+	// before others.
+	Priority int
+	Action   workflow.Action // nil: the command or the request of Module
 	// Module is what a pipeline calls, with Args; nil: it is a step's attempt.
 	Module  *module.Definition
 	Args    []any
 	Timeout time.Duration // of this attempt; 0: none
 	Stall   time.Duration // how long it may print nothing; 0: any time
 	Session string        // an agent's, to go on with; "": a new one
+	Summary string        // what an earlier attempt said last, for an agent that begins anew
 	Scope   *vars.Scope   // for reading
 	Dir     string
-	Env     func() []string // complete
-	Environ environ.Local   // what Env was made of, of an agent
+	Environ environ.Local
 	// MaxCost is what an agent may cost, in dollars; 0: anything. Used is told what it has
 	// used, each time that it tells more; nil: nobody asks.
 	MaxCost float64
 	Used    func(action.Usage)
 	Quiet   bool // output is not passed on live
+	Unread  bool // nothing but a person reads the output
 	Alone   bool // nothing else runs at the same time
 	// Read reports whether something other than a person reads the output, where
 	// the call is alone.
 	Read func() bool
 }
+
+// Env is the complete environment of the attempt.
+func (c *Call) Env() []string { return c.Environ.List() }
 
 // Values says what a name is that is no variable of a scope (the environment,
 // date:, uuid, file:, cmd:), and what variables a step adds to it. All it gives

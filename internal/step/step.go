@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -141,7 +142,7 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome 
 	if s.When != nil {
 		run, err := s.When.EvalBool(template.Resolver(x.View(ctx, p)))
 		if err != nil {
-			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, nil)
+			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, unmarked)
 		}
 		if stop := x.Life.Stopping(ctx); stop != nil {
 			return Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
@@ -150,20 +151,21 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome 
 			if x.Skipped != nil {
 				x.Skipped(p, s)
 			}
-			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Skipped}, nil)
+			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Skipped}, unmarked)
 		}
 	}
 	e := p.Event(event.StepStarted, path)
 	e.Time, e.Label = start, s.Label()
-	e.Data = x.Recorder.Detail(func() any {
+	mark := unmarked
+	if x.Recorder.Detailed() {
 		if p.Index == 0 {
 			e.Message = s.Filled(x.View(ctx, p), x.Values.Mask())
 		}
-		return begun(s.Action, p.For)
-	})
+		e.Data = begun(s.Action, p.For)
+		mark = p.Scope.Mark()
+		defer p.Scope.Unmark()
+	}
 	x.record(e)
-	mark := p.Scope.Mark()
-	defer p.Scope.Unmark()
 	out := x.rounds(ctx, p, s, path)
 	if out.Err != nil && ctx.Err() != nil && isCancelled(ctx, out.Err) {
 		if stop := x.Life.Stopping(ctx); errors.Is(stop, ErrInterrupted) {
@@ -173,8 +175,11 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome 
 	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
 		return out // not finished: a resume continues with it
 	}
-	return x.ended(ctx, p, s, path, start, out, func() map[string]any { return p.Scope.Since(mark) })
+	return x.ended(ctx, p, s, path, start, out, mark)
 }
+
+// unmarked is the mark of a step that set no variables of which anybody would read.
+const unmarked = -1
 
 // actions are the data of step_started by the kind of action.
 var actions sync.Map
@@ -256,14 +261,14 @@ func (x *Executor) resultOf(d *record) (res action.Result, err error) {
 		} else if is {
 			res.StderrLog = &k.Log
 		}
-		if len(*text) <= Inline && len(d.Secrets) == 0 {
+		if len(*text) <= Inline && !mask.LeavesOut(*text) && len(d.Secrets) == 0 {
 			continue
 		}
 		v, err := value.Read(last[name])
 		if err != nil {
 			return res, err
 		}
-		if whole, ok := v.(string); ok && x.Clip(whole) == *text {
+		if whole, ok := v.(string); ok && (x.Clip(whole) == *text || x.Filed(whole) == *text) {
 			*text = whole
 		}
 	}
@@ -282,8 +287,8 @@ func normalJSON(v any) any {
 	return got
 }
 
-// ended records how a step ended.
-func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path string, start time.Time, out Outcome, set func() map[string]any) Outcome {
+// ended records how a step ended, with what it has set since a mark in its scope.
+func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path string, start time.Time, out Outcome, mark int) Outcome {
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
 	e.Time = x.Clock.Now()
@@ -296,11 +301,13 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 		} else {
 			e.Class, e.Message = driver.Class(out.Err), out.Err.Error()
 		}
-		if !errors.As(out.Err, new(*Error)) {
+		if _, is := errors.AsType[*Error](out.Err); !is {
 			out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
 		}
 	}
-	e.Data = x.Recorder.Detail(func() any { return x.recordOf(p, out, set) })
+	if x.Recorder.Detailed() {
+		e.Data = Data(x.recordOf(p, out, mark))
+	}
 	x.countStep(p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
 		if err := x.Safe(context.WithoutCancel(ctx), p, path); err != nil {
@@ -313,16 +320,22 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 }
 
 // recordOf is what a later life of the run reads of a step that has ended.
-func (x *Executor) recordOf(p Place, out Outcome, set func() map[string]any) *record {
+func (x *Executor) recordOf(p Place, out Outcome, mark int) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile, StderrFile: out.Result.StderrFile, By: out.Result.Instead}
 	if out.Result.StdoutFile != "" {
 		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest
 		d.Stored, d.StoredSHA = out.Result.StoredSize, out.Result.StoredDigest
 	}
-	if set != nil && (p.Index == 0 || p.Keep) {
-		d.Sealed = x.Seal(set())
+	if mark != unmarked && (p.Index == 0 || p.Keep) {
+		d.Sealed = x.Seal(p.Scope.Since(mark))
 		d.leaveOut(out.Result)
+		if log := out.Result.OutputLog; log != nil && d.Kept["/last/output"] == *log {
+			d.Output = x.Filed(out.Result.Output)
+		}
+		if log := out.Result.StderrLog; log != nil && d.Kept["/last/stderr"] == *log {
+			d.Stderr = x.Filed(out.Result.Stderr)
+		}
 	}
 	return &d
 }
@@ -369,8 +382,8 @@ func (x *Executor) Set(p Place, path, label string, set map[string]any) {
 // follow.
 type Details struct{}
 
-// Detail is what f makes.
-func (Details) Detail(f func() any) json.RawMessage { return Data(f()) }
+// Detailed reports that they are made.
+func (Details) Detailed() bool { return true }
 
 // Data is the data of an event.
 func Data(v any) json.RawMessage {
@@ -395,13 +408,18 @@ func (x *Executor) failed(p Place, s *workflow.Step, path string, out Outcome, m
 	e := p.Event(event.AttemptFailed, path)
 	e.Time, e.Label, e.Attempt, e.Class, e.Message, e.ExitCode = now, s.Label(), made+out.Attempts, f.Class, f.Message, out.Result.ExitCode
 	e.DurationMS = now.Sub(start).Milliseconds()
-	e.Data = x.Recorder.Detail(func() any { return x.failedData(s, out, f, start) })
+	if x.Recorder.Detailed() {
+		e.Data = Data(x.failedData(s, out, f, start))
+	}
 	return e
 }
 
 // failedData is what a later life of the run reads of a failed attempt.
 func (x *Executor) failedData(s *workflow.Step, out Outcome, f *failure.Failure, start time.Time) *attemptData {
 	d := attemptData{ran: ranOf(out.Result), Stdout: x.whole(out.Result.Output), Stderr: x.whole(out.Result.Stderr), At: start, Exit: out.Result.ExitCode, Session: out.Result.Session, Failure: f.Beside(handled(s))}
+	if a, is := s.Action.(*workflow.Claude); is && x.handsOver(a) && (!a.ContinueSession || out.Result.Full || out.Result.Session == "") {
+		d.Summary, d.Full = out.Result.Summary, out.Result.Full
+	}
 	if handled(s) { // which reads the outputs, also after a resume
 		text := x.printed(out.Result)
 		if k, is := text.output.(*kept); is {
@@ -427,6 +445,8 @@ type attemptData struct {
 	At      time.Time `json:"at"`
 	Exit    int       `json:"exit,omitempty"`    // of the result
 	Session string    `json:"session,omitempty"` // of an agent
+	Summary string    `json:"summary,omitempty"` // of an agent whose next attempt takes over from this one
+	Full    bool      `json:"full,omitempty"`    // its session is too long to be continued
 	// StdoutLog and StderrLog are where the whole of Stdout and Stderr stands, of which
 	// these are the ends.
 	StdoutLog *action.Log `json:"stdout_log,omitempty"`

@@ -1,11 +1,14 @@
 package step
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // Tried is what an attempt knows of the ones before it. Commands read it in
@@ -20,14 +23,29 @@ type Tried struct {
 	Before int `json:"before,omitempty"`
 	// Session is that of the agent in the attempt before this one; "" for none.
 	Session string `json:"session,omitempty"`
+	// Summary is what it said last, and Full says that its session is too long to be
+	// continued.
+	Summary string `json:"summary,omitempty"`
+	Full    bool   `json:"full,omitempty"`
 }
 
 // lastErrors bounds what of a failure's message stands in the environment.
 const lastErrors = 8 << 10
 
+// former is what an attempt knows of the one before it.
+type former struct {
+	Err              error // nil: it has not failed, or there is none
+	Session, Summary string
+	Full             bool
+}
+
+func formerOf(o Outcome) former {
+	return former{o.Err, o.Result.Session, o.Result.Summary, o.Result.Full}
+}
+
 // attempt is the place of attempt n at a step, after one that ended as last says.
-func (p Place) attempt(m *mask.Masker, n int, last Outcome) Place {
-	p.Tried = Tried{Number: n, Before: p.Tried.Before, Session: last.Result.Session}
+func (p Place) attempt(m *mask.Masker, n int, last former) Place {
+	p.Tried = Tried{Number: n, Before: p.Tried.Before, Session: last.Session, Summary: last.Summary, Full: last.Full}
 	if last.Err == nil {
 		return p // what is around has said it all
 	}
@@ -35,6 +53,25 @@ func (p Place) attempt(m *mask.Masker, n int, last Outcome) Place {
 	p = p.With(TriedEnv(m, p.Tried.Before+n, f)...)
 	p.Tried.Before += n - 1
 	return p
+}
+
+// After is the place of attempt n at a call of a pipeline, after one that failed; nil: there
+// was none.
+func (x *Executor) After(p Place, n int, last error) Place {
+	return p.attempt(x.Values.Mask(), n, former{Err: last})
+}
+
+// handsOver reports whether an attempt of an agent takes over where the one before it
+// stopped: it continues its session, or begins anew with what that said last.
+func (x *Executor) handsOver(a *workflow.Claude) bool {
+	cfg := x.AgentConfigs[agentName(a)]
+	return a.ContinueSession || cfg != nil && len(cfg.FirstOf) > 0
+}
+
+// summed has a result carry what is said of the attempts so far: what this one said last,
+// else what was said before it.
+func (x *Executor) summed(res *action.Result, before string) {
+	res.Summary = strings.ReplaceAll(x.text(cmp.Or(res.Summary, before)).Ends(lastErrors), "\x00", "")
 }
 
 // TriedEnv is the environment of an attempt after one that failed: names and

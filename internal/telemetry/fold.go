@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -47,6 +49,8 @@ type Fold struct {
 	stands   map[int]string // where items stand that may continue: retrying, dead_lettered
 	pause    time.Time
 	breakers map[string]breakerState
+	holdups  timeline.Holdups
+	held     map[string]bool // what is counted of them
 }
 
 type stepKey struct {
@@ -91,6 +95,15 @@ type breakerState struct {
 
 // Event takes in an event.
 func (f *Fold) Event(e event.Event) {
+	f.holdups.Apply(e)
+	f.event(e)
+	switch e.Type {
+	case event.RunStarted, event.RunResumed, event.RunControlled, event.HoldStarted, event.HoldEnded:
+		f.countHoldups()
+	}
+}
+
+func (f *Fold) event(e event.Event) {
 	switch e.Type {
 	case event.RunStarted, event.RunResumed:
 		f.begin(e)
@@ -114,12 +127,33 @@ func (f *Fold) Event(e event.Event) {
 		f.breaker(e)
 	case event.RunPaused:
 		f.paused(e)
+		f.log(Record{Time: e.Time, Severity: Warn, Body: cmp.Or(f.holdups.AgentsText(journal.ShortRun(e.Run), e.Time), e.Message)}, e)
+	case event.HoldStarted:
+		held := timeline.Holdups{}
+		held.Apply(e)
+		f.log(Record{Time: e.Time, Severity: Warn, Body: strings.Join(held.Says(journal.ShortRun(e.Run), e.Time, true), "")}, e)
 	case event.AgentUsage:
 		f.usage(e)
-	case event.Note, event.RunControlled, event.HoldStarted, event.HoldEnded, event.CanaryFinished, event.WidthChanged, event.AgentPaused:
+	case event.Note, event.RunControlled, event.HoldEnded, event.CanaryFinished, event.WidthChanged, event.AgentPaused:
 		f.log(Record{Time: e.Time, Severity: Warn, Body: e.Message}, e)
 	case event.RunFinished:
 		f.finish(e)
+	}
+}
+
+// countHoldups counts what holds up the run while a process has it.
+func (f *Fold) countHoldups() {
+	h := &f.holdups
+	for reason, on := range map[string]bool{"paused": !h.Paused.IsZero(), "same_error": h.Map.On(), "merge_queue": h.Queue.On()} {
+		if on = on && f.live; on == f.held[reason] {
+			continue
+		}
+		n := 1.0
+		if !on {
+			n = -1
+		}
+		f.count("bide.runs.held", n, f.run("bide.hold.reason", reason)...)
+		value.Put(&f.held, reason, on)
 	}
 }
 
@@ -159,6 +193,7 @@ func (f *Fold) Gone() {
 	}
 	f.live = false
 	f.count("cicd.pipeline.run.active", -1, f.run("cicd.pipeline.run.state", "executing")...)
+	f.countHoldups()
 	if f.running > 0 {
 		f.count("bide.items", -float64(f.running), Attr{"bide.item.state", event.Running})
 		f.count("cicd.worker.count", -float64(f.running), Attr{"cicd.worker.state", "busy"})

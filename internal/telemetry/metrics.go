@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bide-dev/bide/internal/limits"
 )
 
 // instrument is one row of the table of metrics: everything that is measured.
@@ -46,6 +48,14 @@ var instruments = []instrument{
 	{"bide.breaker.state", "{state}", "The state of a breaker: 0 closed, 1 half-open, 2 open.", gauge, nil},
 	{"bide.breaker.transitions", "{transition}", "Changes of state of a breaker.", counter, nil},
 	{"bide.pause.duration", "s", "How long a breaker or a rate limit held back new work.", histogram, seconds},
+	{"bide.runs.held", "{run}", "Running runs that are held up, by what holds them up: a log record says it in a sentence.", upDown, nil},
+	{"bide.limit.slots", "{slot}", "Slots that a limit of this machine has.", gauge, nil},
+	{"bide.limit.slots.used", "{slot}", "Slots of a limit of this machine that are held.", gauge, nil},
+	{"bide.limit.waiting", "{attempt}", "Attempts, items and commands that wait for a limit of this machine.", gauge, nil},
+	{"bide.limit.waits", "{wait}", "Waits for a limit of this machine that have ended.", counter, nil},
+	{"bide.limit.wait.time", "s", "How long all waits for a limit of this machine were that have ended.", counter, nil},
+	{"bide.limit.paused", "s", "For how much longer a limit of this machine is paused.", gauge, nil},
+	{"bide.limit.pauses", "{pause}", "How often a limit of this machine was paused, or a pause prolonged.", counter, nil},
 	{"bide.runs.unreadable", "{run}", "Runs whose journal cannot be read: nothing here counts them.", gauge, nil},
 	{"gen_ai.client.token.usage", "{token}", "Tokens that agents used.", histogram, tokens},
 	{"bide.agent.cost", "USD", "What agents cost.", counter, nil},
@@ -77,6 +87,32 @@ type series struct {
 
 // Unreadable says how many runs are missing, as their journals cannot be read.
 func (m *Metrics) Unreadable(n int) { m.set("bide.runs.unreadable", float64(n), nil) }
+
+// Limits says how the limits of this machine are at a time, over all runs; those that it does
+// not name are forgotten.
+func (m *Metrics) Limits(list []limits.Status, now time.Time) {
+	m.mu.Lock()
+	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return strings.HasPrefix(s.instrument.name, "bide.limit.") })
+	m.mu.Unlock()
+	for _, l := range list {
+		name := []Attr{{"bide.limit", l.Name}}
+		if l.Slots > 0 {
+			m.set("bide.limit.slots", float64(l.Slots), name)
+			m.set("bide.limit.slots.used", float64(len(l.Held)), name)
+		}
+		m.set("bide.limit.waiting", float64(len(l.Waiting)), name)
+		m.set("bide.limit.waits", float64(l.Waits), name)
+		m.set("bide.limit.wait.time", l.Waited.Seconds(), name)
+		if l.Shared {
+			left := 0.0
+			if l.Paused(now) {
+				left = l.PausedUntil.Sub(now).Seconds()
+			}
+			m.set("bide.limit.paused", left, name)
+			m.set("bide.limit.pauses", float64(l.Pauses), name)
+		}
+	}
+}
 
 func (m *Metrics) add(name string, v float64, attrs []Attr) {
 	m.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/limits"
 )
 
 // Options are what a sink is started with, beside its settings.
@@ -22,6 +23,8 @@ type Options struct {
 	Items string
 	// File gets the metrics in Prometheus' text format; "": none.
 	File string
+	// Home is the directory with the limits of this machine, which metrics tell of; "": none.
+	Home string
 	// Out is where the console exporter writes.
 	Out io.Writer
 }
@@ -87,6 +90,7 @@ func newSink(cfg *Config, opt Options) (*Sink, error) {
 		s.fold.Log = s.addRecord
 	}
 	if opt.File != "" {
+		s.lookAtLimits()
 		if err := s.metrics.WriteFile(opt.File); err != nil {
 			return nil, fmt.Errorf("the metrics file: %w", err)
 		}
@@ -150,10 +154,20 @@ func (s *Sink) run(ctx context.Context) {
 	}
 }
 
+// lookAtLimits has the metrics tell how the limits of this machine are now.
+func (s *Sink) lookAtLimits() {
+	if s.opt.Home == "" {
+		return
+	}
+	list, _ := limits.Snapshot(s.opt.Home) // what cannot be read is not told; a run that uses it says why
+	s.metrics.Limits(list, time.Now())
+}
+
 func (s *Sink) writeFile() {
 	if s.opt.File == "" {
 		return
 	}
+	s.lookAtLimits()
 	if err := s.metrics.WriteFile(s.opt.File); err != nil {
 		s.failed[MetricsSignal] = fmt.Errorf("the metrics file: %w", err)
 	}
@@ -187,6 +201,7 @@ func (s *Sink) flush(ctx context.Context, signals ...Signal) {
 // next takes the next batch of a signal; nil where there is nothing to send.
 func (s *Sink) next(sig Signal) proto.Message {
 	if sig == MetricsSignal {
+		s.lookAtLimits()
 		return metricsRequest(s.cfg.Resource, s.metrics, time.Now())
 	}
 	s.mu.Lock()

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/limits"
 )
 
 var t0 = time.Date(2026, 11, 1, 2, 0, 0, 0, time.UTC)
@@ -662,4 +663,48 @@ func TestKilledRunsAreNotActive(t *testing.T) {
 		f.Event(e)
 	}
 	want("at its end", map[string]float64{active: 0, workers: 0, items + "running": 0, items + "retrying": 0, items + "dead_lettered": 0, items + "succeeded": 1})
+}
+
+// TestLimitsOfTheMachine: what is measured of a limit goes by its name, in both forms.
+func TestLimitsOfTheMachine(t *testing.T) {
+	m := NewMetrics(t0)
+	three := limits.Status{Limit: limits.Limit{Name: "prov", Slots: 3, Shared: true}, Held: make([]limits.Who, 2), Waiting: make([]limits.Who, 4),
+		State: limits.State{Waits: 7, Waited: 90 * time.Second, Pauses: 2, PausedUntil: t0.Add(time.Minute)}}
+	m.Limits([]limits.Status{three, {Limit: limits.Limit{Name: "mail", Rate: 2, Per: time.Second}}}, t0.Add(15*time.Second))
+	want := map[string]float64{"bide.limit.slots prov": 3, "bide.limit.slots.used prov": 2, "bide.limit.waiting prov": 4, "bide.limit.waits prov": 7,
+		"bide.limit.wait.time prov": 90, "bide.limit.paused prov": 45, "bide.limit.pauses prov": 2, "bide.limit.waiting mail": 0, "bide.limit.waits mail": 0, "bide.limit.wait.time mail": 0}
+	got := map[string]float64{}
+	body, err := encode(metricsRequest(nil, m, t0), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent metricscollector.ExportMetricsServiceRequest
+	if err := proto.Unmarshal(body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range sent.ResourceMetrics[0].ScopeMetrics[0].Metrics {
+		points := slices.Concat(metric.GetGauge().GetDataPoints(), metric.GetSum().GetDataPoints())
+		if sum := metric.GetSum(); sum != nil && !sum.IsMonotonic {
+			t.Errorf("%s may go down", metric.Name)
+		}
+		for _, p := range points {
+			got[metric.Name+" "+p.Attributes[0].Value.GetStringValue()] = p.GetAsDouble()
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	var text strings.Builder
+	if err := m.WritePrometheus(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`bide_limit_wait_time_seconds_total{bide_limit="prov"} 90`, `bide_limit_paused_seconds{bide_limit="prov"} 45`, "# TYPE bide_limit_pauses_total counter"} {
+		if !strings.Contains(text.String(), line+"\n") {
+			t.Errorf("no line %s in\n%s", line, text.String())
+		}
+	}
+	m.Limits(nil, t0)
+	if left := m.snapshot(); len(left) != 0 {
+		t.Errorf("%d are left of limits that there are no more", len(left))
+	}
 }

@@ -17,6 +17,12 @@ func (t *Text) own(name string, off int) bool {
 	return ok && off >= from
 }
 
+// Asked lists the references of a shell text to names that are not the script's own.
+func (t *Text) Asked() []Ref {
+	t.shellSegs()
+	return slices.DeleteFunc(t.Refs(), func(r Ref) bool { return len(r.Path) == 1 && t.own(r.Path[0].Name, r.Offset) })
+}
+
 // shellSegs are the segments as a shell text has them: an own name's ${f:-…}
 // is the shell's, and only the references in its default are ours.
 func (t *Text) shellSegs() []segment {

@@ -195,6 +195,8 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 		return r.runSSH(args)
 	case name == "su":
 		return r.runShell(name, args, true)
+	case name == "bide":
+		return r.runBide(args, remote)
 	case name == "find":
 		r.runFind(args, remote)
 		return codeReader{}

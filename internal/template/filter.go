@@ -168,7 +168,7 @@ func orDefault(s Scope, res result, def *Text) (result, error) {
 //	glob:*.rs, pattern:*.rs  those elements of a list of file names that match
 //	basename                 file names without their directories
 //	default:TEXT             stands in for what is missing, null or empty
-//	raw                      in a shell text, paste the value as it is: data becomes code
+//	raw                      in a shell text, a URL or a JSON body, paste the value as it is: data becomes code
 //	option                   in a shell text, the value may be an option of the command
 //	sh                       the text quoted as one shell word, for a shell that is not ours
 //	count, length, len       how many elements, keys or characters

@@ -16,8 +16,9 @@ import (
 //
 // Words behind a -- of the text are taken, and so is the word behind an option
 // of which we know that it takes one (git commit -m), a number, |option, and
-// the words of commands that have no options that could do harm, of for lists,
-// of arrays and of functions that the text itself defines.
+// the words of test, of for lists, of arrays and of functions that the text itself
+// defines. echo has few options, and only before its first word: - and -- and -x are
+// words for it.
 
 // guard is a word in which data may come to stand first.
 type guard struct {
@@ -26,7 +27,9 @@ type guard struct {
 	noDash  bool // a -- before it does not help
 	plus    bool // words that begin with + do things as well
 	assigns bool // words NAME=value set what the program runs
-	test    bool // a word of test: only -v and -R do things
+	// options are those that there are, where all are known; nil: any word with a dash.
+	options func(word string) bool
+	leading bool // the words of a whole command, of which those before the first other one are options
 }
 
 // guardPart is a piece of such a word: data, or text of the author.
@@ -35,11 +38,16 @@ type guardPart struct {
 	split   bool   // blanks part it
 	lit     string // of the author
 	unknown bool   // an expansion of the shell, which may be empty
+	end     bool   // of a word, in a guard of several
 }
 
 var (
-	// takesDashes are commands that have no options that do harm.
+	// takesDashes are commands of which guardFew knows all options.
 	takesDashes = wordSet("echo true false : test [ printf")
+	// testOptions are options of test that work on a variable, whose index is code.
+	testOptions = wordSet("-v -R")
+	// helpOptions are what all programs of GNU have, also where the builtin has none.
+	helpOptions = wordSet("--help --version")
 	// noDoubleDash are programs for which a word behind -- may be an option still.
 	noDoubleDash = wordSet("find ffmpeg ffprobe convert magick mogrify openssl gcc cc c++ g++ clang java javac expr ps dd")
 	// passesOn are programs that hand on what stands behind the first -- to
@@ -136,7 +144,7 @@ func (r *rewriter) guard(args []*syntax.Word) {
 	first, _ := r.literalWord(args[0])
 	name := path.Base(first)
 	if takesDashes(name) || r.functions[first] {
-		r.guardTest(name, args)
+		r.guardFew(name, args)
 		return
 	}
 	short, long, two := r.valueOptions(name, args)
@@ -184,9 +192,9 @@ func takesValue(option, short string) bool {
 	return short != "" && i == len(option)-2
 }
 
-// guardTest looks at the commands that take words with a dash: only the name
-// of a variable that printf -v and test -v work on can run code.
-func (r *rewriter) guardTest(name string, args []*syntax.Word) {
+// guardFew looks at the commands that take most words with a dash as they are: their
+// options, and the name of a variable that printf -v and test -v work on, can be named.
+func (r *rewriter) guardFew(name string, args []*syntax.Word) {
 	switch name {
 	case "printf":
 		if len(args) > 1 {
@@ -194,8 +202,41 @@ func (r *rewriter) guardTest(name string, args []*syntax.Word) {
 		}
 	case "test", "[":
 		for _, w := range args[1:] {
-			r.guardWord(w, guard{command: name, test: true})
+			r.guardWord(w, guard{command: name, options: testOptions})
 		}
+	case "true", "false":
+		r.guardLeading(args[1:], guard{command: name, options: helpOptions})
+	case "echo":
+		r.guardLeading(args[1:], guard{command: name, options: echoOption})
+	}
+}
+
+// echoOption: -n, -e, -E and those together, and what is an option for the program echo.
+func echoOption(word string) bool {
+	return len(word) > 1 && word[0] == '-' && strings.Trim(word[1:], "neE") == "" || helpOptions(word)
+}
+
+// guardLeading keeps the words of a command whose options stand before all other words.
+func (r *rewriter) guardLeading(args []*syntax.Word, g guard) {
+	g.leading = true
+	found := false
+	for _, w := range args {
+		if lit, plain := r.literalWord(w); plain {
+			if !g.options(lit) {
+				break
+			}
+			continue
+		}
+		if _, ok := r.has(w); ok {
+			found = true
+		}
+		for _, p := range w.Parts {
+			g.parts = r.guardParts(g.parts, p, true)
+		}
+		g.parts = append(g.parts, guardPart{end: true})
+	}
+	if found {
+		r.plan.guards = append(r.plan.guards, g)
 	}
 }
 
@@ -261,6 +302,7 @@ type guardCheck struct {
 	word  string
 	slot  *slot // whose value stands first; nil where the author's text does
 	begun bool
+	done  bool // no option follows
 	err   error
 }
 
@@ -268,6 +310,8 @@ func (g *guard) check(slots []slot, uses []use) error {
 	c := guardCheck{g: g}
 	for _, part := range g.parts {
 		switch {
+		case part.end:
+			c.end()
 		case part.unknown:
 			c.unknown()
 		case part.slot == 0:
@@ -328,12 +372,13 @@ func (c *guardCheck) value(sl *slot, split bool, uses []use) {
 func (c *guardCheck) end() {
 	word, sl, g := c.word, c.slot, c.g
 	c.word, c.slot, c.begun = "", nil, false
-	if sl == nil || c.err != nil {
+	if sl == nil || c.err != nil || c.done {
 		return
 	}
 	switch {
-	case g.test:
-		if word != "-v" && word != "-R" {
+	case g.options != nil:
+		if !g.options(word) {
+			c.done = g.leading
 			return
 		}
 	case g.plus && strings.HasPrefix(word, "+"), g.assigns && strings.Contains(word, "="):
@@ -350,7 +395,10 @@ func (g *guard) refuse(sl *slot, word string) error {
 	}
 	optional := "${" + inner(sl.src) + "|option}"
 	mend := "write -- before it, ./ before the name of a file, or " + optional + " if it is meant to be an option"
-	if g.noDash || g.test || g.plus {
+	switch {
+	case g.command == "echo":
+		mend = "write printf '%s\\n' in place of echo, or " + optional + " if it is meant to be an option"
+	case g.noDash || g.options != nil || g.plus:
 		mend = "write ./ before the name of a file, or " + optional + " if it is meant to be an option"
 	}
 	return sl.errorf(mend, "the value of %s gives %s the word %s, which it could take for an option; data is never one",

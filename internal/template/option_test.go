@@ -28,7 +28,7 @@ var optionPlaces = []string{
 var dashPlaces = []string{
 	"wc -l -- ${x}", `wc -l -- "${x}"`, "rm -rf -- a ${x}", "git log -- ${x}", "npm run test -- -- ${x}", "ssh -- ${x}", "timeout 5 wc -- ${x}",
 	"wc -l ./${x}", `wc -l "./${x}"`, "wc --files=${x}", "cut -d${x}", "wc -l ${x|option}", `wc -l "${x|option}"`, `ssh host "ls ${x|option|sh}"`, "wc ${x|sh|option}",
-	"for i in ${x}; do :; done", `for i in "${x}"; do :; done`, `[ "${x}" = a ]`, `[ -n "${x}" ]`, "test ${x} = a", `[[ ${x} = a ]]`, "echo ${x}", `echo "${x}"`, "printf '%s' ${x}", "case ${x} in -*) ;; esac",
+	"for i in ${x}; do :; done", `for i in "${x}"; do :; done`, `[ "${x}" = a ]`, `[ -n "${x}" ]`, "test ${x} = a", `[[ ${x} = a ]]`, "echo a ${x}", `echo "a ${x}"`, "printf '%s' ${x}", "case ${x} in -*) ;; esac", "true ${x}",
 	"y=${x}", `export Y=${x}`, "a=(${x})", ": ${x}", "f() { :; }; f ${x}", "cat <<EOF\n${x}\nEOF", `cat <<< "${x}"`, "echo > ${x}", "env Y=${x} ls", "sh -c 'ls' _ ${x}", "python3 -c 1 ${x}",
 	`git commit -m "${x}"`, `git commit -am "${x}"`, `git -C d commit --message "${x}"`, `grep -e "${x}" f`, `grep -re "${x}" f`, `jq --arg name "${x}" .`, `awk -v n="${x}" 1`, `awk -v "${x}" 1`, "find . -name ${x}", `gh pr create --title "${x}" --body "${x}"`, `curl -d "${x}" url`,
 }
@@ -71,6 +71,37 @@ func TestNoWordOfDataIsAnOption(t *testing.T) {
 	}
 }
 
+// echo takes few words for options, and only those that stand first.
+func TestAnItemIsNoOptionOfEcho(t *testing.T) {
+	for _, src := range []string{"echo ${x}", `echo "${x}"`, "echo -n ${x}", "echo ${empty} ${x}", `echo $V "${x}"`, "/bin/echo ${x}", "nice echo ${x}", "echo ${x} a", "sh -c 'echo ${x}'", "true && echo ${x} > f"} {
+		for _, x := range []string{"-n", "-e", "-neE", "--help", "-n a", "a"} {
+			refused := x != "a" && !(x == "-n a" && strings.Contains(src, `"`))
+			_, err := shellOf(t, src, optionScope(x))
+			if refused && (err == nil || !strings.Contains(err.Error(), "write printf '%s\\n' in place of echo")) || !refused && err != nil {
+				t.Errorf("%q with %q: %v", src, x, err)
+			}
+		}
+	}
+	for _, src := range []string{"echo ${x}", `echo "${x}"`} {
+		for _, x := range []string{"-", "--", "-x", "-nx", "---", "a -n", "-5"} {
+			if _, err := shellOf(t, src, optionScope(x)); err != nil {
+				t.Errorf("%q with %q: %v", src, x, err)
+			}
+		}
+	}
+	for _, src := range []string{"echo a ${x}", "echo a${x}", "echo ${two} ${x}", "echo ${a} ${x}", "echo -x ${x}", "echo ${x|option}"} {
+		s := optionScope("-n")
+		s.data["a"] = "a"
+		s.data["two"] = "a b"
+		if _, err := shellOf(t, src, s); err != nil {
+			t.Errorf("%q: %v", src, err)
+		}
+	}
+	if _, err := shellOf(t, "nice true ${x}", optionScope("--help")); err == nil {
+		t.Error("--help is an option of the program true")
+	}
+}
+
 func TestAListIsOneWordAnElement(t *testing.T) {
 	s := data([]any{"a b", "c", "-d"})
 	if _, err := shellOf(t, "ls ${x}", s); err == nil || !strings.Contains(err.Error(), `"-d"`) {
@@ -105,6 +136,7 @@ var commandPlaces = []string{
 	"ssh -o ${x} host", "ssh -oProxyCommand=${x} host true", "ssh -p 22 -o ProxyCommand=${x} host true", "scp -o ${x} a b", "sftp -S ${x} a", "rsync -e ${x} a b", "rsync -ave ${x} a b", `rsync --rsh="${x}" a b`,
 	"tar --to-command=${x} -xf a", "tar -I ${x} -xf a", "tar --use-compress-program ${x} -xf a", "sort --compress-program=${x} a", "man -P ${x} ls", "ncat --exec ${x} h 1", "socat ${x} -", "make --eval=${x}", "make -f ${x}",
 	"GIT_SSH_COMMAND=${x} git fetch", `PAGER="${x}" git log`, "LD_PRELOAD=./${x} ls", "PATH=${x}:$PATH ls", "export PATH=${x}", "PATH=${x}", "BASH_ENV=${x} bash a", "env NODE_OPTIONS=${x} node a", "sudo LD_PRELOAD=${x} ls", "export A=1 EDITOR=${x}",
+	"bide exec ${x}", "bide exec -q -- ${x}", "bide exec -q --attempts 2 ${x} a", "bide exec shell:${x}", `bide exec -- "shell:a ${x}"`, "bide exec --fallback ${x} -- false", "bide exec --fallback=${x} false", "bide batch --command ${x} ::: a", "bide batch -- ${x} ::: a", "bide batch -k ${x} {} ::: a", "bide batch *.go -- ${x}",
 	"npx ${x}", "npx -p a ${x}", "entr ${x}", "expect -c ${x}", "gnuplot -e ${x}", `sqlite3 db "${x}"`, "sqlite3 db 'select ${x}'", "tclsh ${x}", "xargs ${x}", "timeout 5 ${x}", "sudo ${x}", "env ${x}", "find . -exec ${x} ;",
 }
 
@@ -112,7 +144,7 @@ var commandPlaces = []string{
 var valuePlaces = []string{
 	`git -c user.name="${x}" log`, `git config user.name "${x}"`, "git cherry-pick -x ${x}", "git clean -fdx ${x}", "git rebase ${x}", `git rebase -x "make test" ${x}`, "git bisect good ${x}", "git fetch origin ${x}", "git submodule add ${x}",
 	"ssh -o StrictHostKeyChecking=no ${x} true", "ssh -p ${x} host true", "scp -P 22 a ${x}", "rsync -ae ssh a ${x}", "rsync --rsh=ssh ${x} b", "tar -czf ${x} .", "tar -I zstd -cf ${x} .", "sort -k ${x} a", "socat TCP:${x}:80 -", "make ${x}", "make -C ${x} all", "make -f a.mk ${x}",
-	"NAME=${x} git fetch", "GIT_AUTHOR_NAME=${x} git commit", "export NAME=${x}", "env NAME=${x} node a", "sudo NAME=${x} ls", "npx eslint ${x}", `sqlite3 "${x}" 'select 1'`, "curl -o ${x} url",
+	"NAME=${x} git fetch", "GIT_AUTHOR_NAME=${x} git commit", "export NAME=${x}", "env NAME=${x} node a", "sudo NAME=${x} ls", "npx eslint ${x}", "bide exec -q --attempts 3 curl -o ${x} url", "bide exec --attempts ${x} -- true", `bide exec -- "claude: mend ${x}"`, "bide exec -- cat ${x}", "bide batch cat {} ::: ${x}", "bide batch -j ${x} -- cat {} ::: a", "bide run ${x}", `sqlite3 "${x}" 'select 1'`, "curl -o ${x} url",
 }
 
 func TestDataIsNoCommand(t *testing.T) {

@@ -19,6 +19,7 @@ var commandOptions = map[string][]string{
 		"--new-volume-script", "--rsh-command", "--rmt-command"},
 	"sort": {"--compress-program"}, "zip": {"-TT", "--unzip-command"}, "man": {"-P", "--pager", "-H"},
 	"nc": {"-e", "-c"}, "ncat": {"-e", "-c", "--exec", "--sh-exec"}, "curl": {"-K", "--config"}, "wget": {"--use-askpass"},
+	"bide": {"--fallback", "--command"},
 	"make": {"--eval", "-f", "--file"}, "gmake": {"--eval", "-f", "--file"}, "at": {"-f"},
 	"git": {"--exec", "--exec-path", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--extcmd", "--config-env",
 		"--env-filter", "--tree-filter", "--index-filter", "--parent-filter", "--msg-filter", "--commit-filter", "--tag-name-filter"},
@@ -153,9 +154,15 @@ func isCommandKey(key string) bool {
 	return strings.HasPrefix(key, "alias.") || commandKeys(key[strings.LastIndexByte(key, '.')+1:])
 }
 
+// ChoosesProgram reports whether a variable of the environment names a program that
+// others run, or holds code or options of one: no data may be its value.
+func ChoosesProgram(name string) bool {
+	return commandVars(name) || strings.HasPrefix(name, "GIT_CONFIG_") || strings.HasPrefix(name, "BASH_FUNC_")
+}
+
 // commandVar refuses data as the value of a variable that names a program.
 func (r *rewriter) commandVar(name string, value syntax.Node) bool {
-	if !commandVars(name) {
+	if !ChoosesProgram(name) {
 		return false
 	}
 	m, ok := r.has(value)

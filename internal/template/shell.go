@@ -123,6 +123,11 @@ const (
 // the reference that cannot stand where it does, or whose value cannot. A text
 // without data is passed on as it is, shell or not.
 func (t *Text) Shell(s Scope) (Command, error) {
+	c, err := t.ready(s)
+	return c, t.located(err)
+}
+
+func (t *Text) ready(s Scope) (Command, error) {
 	var buf [8]use
 	uses := buf[:0]
 	var keyBuf [256]byte
@@ -177,7 +182,7 @@ func (t *Text) use(seg *segment, s Scope) (use, error) {
 		return use{how: useUnknown}, err
 	}
 	u := use{how: usePaste, text: v.text(), word: v.word, list: v.elements()}
-	if v.origin == Data || r.sh {
+	if v.origin != Trusted || r.sh {
 		u.how = useData
 	}
 	return u, nil

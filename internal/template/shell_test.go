@@ -462,7 +462,7 @@ func TestPlainWords(t *testing.T) {
 		"echo ${x}":                  {"echo", "a", "b"},
 		"echo 'a#b' a#b":             {"echo", "a#b", "a#b"},
 		`cmd "a\$b\x"`:               {"cmd", `a$b\x`},
-		"echo ${dash}":               nil,
+		"echo a ${dash}":             nil,
 		"echo ${slash}":              nil,
 		"cmd *.go":                   nil,
 		"cmd ~":                      nil,

@@ -20,7 +20,7 @@
 //
 // # Shell texts
 //
-// Text.Shell pastes Trusted values into the script, and hands Data values over
+// Text.Shell pastes Trusted values into the script, and hands others over
 // in environment variables; the script gets an expansion of them that is right
 // for the place. No word of data is an option: see option.go. The rules stand
 // at the head of shell.go.
@@ -29,6 +29,7 @@ package template
 import (
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 )
 
@@ -37,6 +38,7 @@ type Origin uint8
 
 const (
 	Trusted Origin = iota // the workflow's own text, env, parameters, arguments
+	Quoted                // as Trusted; but it would be other code where it is pasted, and is handed over
 	Data                  // items, outputs, captures, file names, answers: anything from outside
 )
 
@@ -79,9 +81,10 @@ type Ref struct {
 
 // Text is a parsed text. It is safe for concurrent use.
 type Text struct {
-	src  string
-	segs []segment
-	refs int // references among segs
+	src   string
+	segs  []segment
+	refs  int                       // references among segs
+	place func(offset int) diag.Pos // nil where nobody knows
 
 	shell shellCache
 }
@@ -110,6 +113,26 @@ const (
 // one error, an *expr.SyntaxError.
 func Parse(src string) (*Text, error) { return parse(src, 0) }
 
+// Locate says where the text stands, so that its errors name their place. It is called
+// before the text is used; place is called by many goroutines at once.
+func (t *Text) Locate(place func(offset int) diag.Pos) { t.place = place }
+
+// Place is where an offset of the text stands; zero where nobody knows.
+func (t *Text) Place(offset int) diag.Pos {
+	if t.place == nil {
+		return diag.Pos{}
+	}
+	return t.place(offset)
+}
+
+// located is an error of the text with its place.
+func (t *Text) located(err error) error {
+	if e, ok := err.(*expr.SyntaxError); ok && e.At == "" {
+		e.At = t.Place(e.Offset).String()
+	}
+	return err
+}
+
 // String is the source.
 func (t *Text) String() string { return t.src }
 
@@ -133,13 +156,19 @@ func (t *Text) appendRefs(refs []Ref, base int) []Ref {
 			continue
 		}
 		r := s.ref
-		refs = append(refs, Ref{Name: r.head.name, Path: r.head.path, Offset: base + s.off,
-			Default: r.hasDefault(), Bare: r.bare, Raw: r.raw, Problem: r.problem})
+		refs = append(refs, s.asRef(base))
 		if r.def != nil {
 			refs = r.def.appendRefs(refs, base+s.off+r.defOff)
 		}
 	}
 	return refs
+}
+
+// asRef is the reference of a segment of a text that stands at base.
+func (s *segment) asRef(base int) Ref {
+	r := s.ref
+	return Ref{Name: r.head.name, Path: r.head.path, Offset: base + s.off,
+		Default: r.hasDefault(), Bare: r.bare, Raw: r.raw, Problem: r.problem}
 }
 
 // Expand gives the text with its values, for prompts, paths and bodies. The
@@ -150,7 +179,29 @@ func (t *Text) Expand(s Scope) (string, error) {
 }
 
 // ExpandOrigin is Expand; the origin is Data where data took part.
-func (t *Text) ExpandOrigin(s Scope) (string, Origin, error) {
+func (t *Text) ExpandOrigin(s Scope) (string, Origin, error) { return t.expand(s, nil) }
+
+// ExpandPlaced is Expand for a text in another language, such as a URL. For each value that is
+// data, put gets the text before it, as filled in so far, and gives what is written.
+func (t *Text) ExpandPlaced(s Scope, put func(before, data string) (string, error)) (string, error) {
+	text, _, err := t.expand(s, put)
+	return text, err
+}
+
+// Outline is the text with something in the place of each reference.
+func (t *Text) Outline(something string) string {
+	var b strings.Builder
+	for i := range t.segs {
+		if t.segs[i].kind == segRef {
+			b.WriteString(something)
+		} else {
+			b.WriteString(t.segs[i].text)
+		}
+	}
+	return b.String()
+}
+
+func (t *Text) expand(s Scope, put func(before, data string) (string, error)) (string, Origin, error) {
 	if len(t.segs) == 0 {
 		return "", Trusted, nil
 	}
@@ -175,14 +226,20 @@ func (t *Text) ExpandOrigin(s Scope) (string, Origin, error) {
 		case segRef:
 			v, known, err := seg.ref.resolve(s)
 			if err != nil {
-				return "", origin, at(err, seg.off)
+				return "", origin, t.located(at(err, seg.off))
 			}
 			if !known {
 				b.WriteString(seg.text)
 				continue
 			}
 			origin = max(origin, v.origin)
-			b.WriteString(v.text())
+			text := v.text()
+			if put != nil && v.origin == Data {
+				if text, err = put(b.String(), text); err != nil {
+					return "", origin, t.located(at(err, seg.off))
+				}
+			}
+			b.WriteString(text)
 		default:
 			b.WriteString(seg.text)
 		}

@@ -93,6 +93,64 @@ func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, 
 	return r.run(args[i:], remote)
 }
 
+// bideSwitches are the options of bide exec and bide batch that take no word.
+var bideSwitches = wordSet("-q --quiet -h --help --json --skip-permissions --dry-run --fail-fast -k --keep-order")
+
+// runBide finds the command that bide exec or bide batch runs: behind --, else that of exec
+// is its first operand, and that of batch stands before :::.
+func (r *rewriter) runBide(args []*syntax.Word, remote bool) codeReader {
+	at := func(i int) string {
+		if i >= len(args) {
+			return ""
+		}
+		lit, _ := r.literalWord(args[i])
+		return lit
+	}
+	if r.commandData("bide", args) {
+		return codeReader{}
+	}
+	sub := at(1)
+	from, to := len(args), len(args)
+	for i := 2; (sub == "exec" || sub == "batch") && i < len(args); i++ {
+		lit := at(i)
+		if lit == "--" {
+			from = i + 1
+			break
+		}
+		if strings.HasPrefix(r.prefix(args[i]), "-") {
+			if lit != "" && !strings.Contains(lit, "=") && !bideSwitches(lit) {
+				i++
+			}
+			continue
+		}
+		if sub == "exec" || slices.ContainsFunc(args[i:], func(w *syntax.Word) bool { lit, _ := r.literalWord(w); return lit == ":::" }) {
+			from = min(from, i)
+			break
+		}
+	}
+	for i := from; i < len(args) && sub == "batch"; i++ {
+		if at(i) == ":::" {
+			to = i
+			break
+		}
+	}
+	r.guard(args[:from])
+	r.words(args[:from], bareWord)
+	r.words(args[to:], bareWords)
+	if from == to {
+		return codeReader{}
+	}
+	if kind, _, ok := strings.Cut(r.prefix(args[from]), ":"); ok && from+1 == to {
+		if m, data := r.has(args[from]); data && kind == "shell" {
+			r.errorAt(m, "", "would become code of bide %s", sub)
+			return codeReader{}
+		}
+		r.words(args[from:to], bareWord) // a prompt, or a text that the shell guards itself
+		return codeReader{}
+	}
+	return r.run(args[from:to], remote)
+}
+
 // onlyLooks: command -v and -V run nothing.
 func (r *rewriter) onlyLooks(options []*syntax.Word) bool {
 	return slices.ContainsFunc(options, func(w *syntax.Word) bool {

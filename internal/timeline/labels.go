@@ -7,6 +7,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -54,6 +55,11 @@ func (l *Labels) Of(path, recorded string, item func() (event.Item, error)) stri
 		return recorded
 	}
 	label := l.hidden.String(s.Label())
+	fill := s.Filled
+	if recorded != "" && recorded != label { // of a file that has changed since the run began
+		label = recorded
+		fill = func(sc template.Scope, m *mask.Masker) string { return workflow.FillLabel(recorded, sc, m) }
+	}
 	if rounds || !strings.Contains(label, "$") { // ${item} of a foreach is another
 		return label
 	}
@@ -68,5 +74,5 @@ func (l *Labels) Of(path, recorded string, item func() (event.Item, error)) stri
 	if sc.SetItem(it, l.total) != nil {
 		return label
 	}
-	return cmp.Or(s.Filled(sc, l.hidden), label)
+	return cmp.Or(fill(sc, l.hidden), label)
 }

@@ -48,12 +48,12 @@ func TestRunningAndWaitingAreTwoThings(t *testing.T) {
 	}
 	spent(t, "in its backoff", two, at(10), time.Second, 9*time.Second)
 	spent(t, "the list", list, at(10), 5*time.Second, 5*time.Second)
-	if got, want := line.Now(at(10), journal.Counts{}, time.Time{}), "pages[1] = Get waits: attempt 2 follows in 7s."; got != want {
+	if got, want := line.Now("RUN", at(10), journal.Counts{}, time.Time{}), "pages[1] = Get waits: attempt 2 follows in 7s."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	// The delay is over, and there is no slot.
 	spent(t, "queued again", two, at(20), time.Second, 19*time.Second)
-	if got, want := line.Now(at(20), journal.Counts{}, time.Time{}), "pages[1] = Get waits for its turn."; got != want {
+	if got, want := line.Now("RUN", at(20), journal.Counts{}, time.Time{}), "pages[1] = Get waits for its turn."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	for i, e := range []event.Event{
@@ -68,7 +68,7 @@ func TestRunningAndWaitingAreTwoThings(t *testing.T) {
 	if status, done := list.Told(journal.Counts{}); status != event.Degraded || done != "2 of 2, 1 degraded" {
 		t.Errorf("the list is %s, %s", status, done)
 	}
-	if got, want := line.Now(at(100), journal.Counts{}, time.Time{}), "It succeeded after 22s; 1 call by a fallback."; got != want {
+	if got, want := line.Now("RUN", at(100), journal.Counts{}, time.Time{}), "It succeeded after 22s; 1 call by a fallback."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
@@ -129,7 +129,7 @@ func TestMapWithFailures(t *testing.T) {
 	// What nobody failed at may still be no success; a page knows it from the end.
 	line.Apply(event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures, Time: at(10), Data: []byte(`{"items":{"degraded":5,"tolerated":2}}`)})
 	counts := journal.Counts{Total: 10, Succeeded: 9, Failed: 1, KindCounts: line.ItemKinds}
-	if got, want := line.Now(at(50), counts, time.Time{}), "; 1 item failed for good, 2 failed and tolerated, 5 degraded."; !strings.HasSuffix(got, want) {
+	if got, want := line.Now("RUN", at(50), counts, time.Time{}), "; 1 item failed for good, 2 failed and tolerated, 5 degraded."; !strings.HasSuffix(got, want) {
 		t.Errorf("it says %q, want …%q", got, want)
 	}
 	if status, done := row.Told(counts); status+" "+done != event.CompletedWithFailures+" 9 of 10, 1 failed, 5 degraded, 2 tolerated" {
@@ -156,7 +156,7 @@ func TestRoundsAndKinds(t *testing.T) {
 	if want := "test linux is recovered; test · darwin is tolerated; "; got != want {
 		t.Errorf("the rows: %s want %s", got, want)
 	}
-	if got, want := line.Now(at(3), journal.Counts{}, time.Time{}), "It succeeded after 2s; 1 step by a handler, 1 failed and tolerated."; got != want {
+	if got, want := line.Now("RUN", at(3), journal.Counts{}, time.Time{}), "It succeeded after 2s; 1 step by a handler, 1 failed and tolerated."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }

@@ -48,11 +48,10 @@ type Timeline struct {
 	// ItemKinds are the items of a run that has ended which ended neither as they were
 	// meant to nor as failures.
 	ItemKinds event.KindCounts
-	Held      time.Time // since when it is paused by bide control; zero if it is not
-	// Hold is what holds the map, and QueueHold what holds its merge queue.
-	Hold, QueueHold Hold
-	// Widths are how many items ran at once, of a map that finds that out.
-	Widths []Width
+	// Holdups are what holds it up.
+	Holdups Holdups
+	// Widths are how many ran at once, of a map, and of each foreach, that finds that out.
+	Widths Widths
 	// Waited sums the waits by their source, those of work items included.
 	Waited map[string]Sum
 	// Tries counts the attempts of steps outside of work items; ItemTries, the
@@ -69,6 +68,7 @@ type Timeline struct {
 	byPath   map[string]*Row
 	unmerged int       // the place in Notes, from 1, of the note of what this life left unmerged; 0 for none
 	merges   string    // the command that merges it; "" for none
+	once     string    // how the run has ended when that is merged; "" where more is missing
 	lists    bool      // paths may be of calls for the elements of lists
 	busy     spans     // when something worked
 	open     time.Time // since when work items are in flight; zero for none are
@@ -186,17 +186,22 @@ func (t *Timeline) Take(f *journal.Fact) error {
 // Apply is Take of a whole event of the run itself.
 func (t *Timeline) Apply(e event.Event) {
 	t.Seq = e.Seq
+	t.Holdups.Apply(e)
+	t.Widths.Apply(e)
 	switch e.Type {
 	case event.RunStarted, event.RunResumed:
 		t.begin(e)
 	case event.RunFinished:
 		t.Status, t.Class, t.Message, t.Finished = e.Status, e.Class, e.Message, e.Time
-		var told struct{ Items event.KindCounts }
+		var told struct {
+			Items      event.KindCounts
+			OnceMerged string `json:"once_merged"`
+		}
 		if len(e.Data) > 0 && json.Unmarshal(e.Data, &told) == nil { // what it does not tell is not known
-			t.ItemKinds = told.Items
+			t.ItemKinds, t.once = told.Items, told.OnceMerged
 		}
 		if e.Status != event.Interrupted { // the next life is another matter
-			t.Held, t.told = time.Time{}, 0
+			t.told = 0
 		}
 		if n := len(t.Lives); n > 0 {
 			t.Lives[n-1].ran = millis(e.DurationMS)
@@ -208,28 +213,27 @@ func (t *Timeline) Apply(e event.Event) {
 		t.goOn(e.Time)
 	case event.PhaseStarted, event.PhaseFinished:
 		t.phaseChanged(e)
-	case event.HoldStarted, event.HoldProbe:
-		*t.holdOf(e) = HoldOf(e)
-		t.holdChanged(e)
-	case event.HoldEnded:
-		*t.holdOf(e) = Hold{}
-		t.holdChanged(e)
+	case event.HoldProbe: // that it failed like those before says nothing new
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
 	case event.Note:
+		if e.Class == event.Passing {
+			break // what holds the run back now is told by its state
+		}
 		if e.Class == event.Unmerged || e.Class == event.Merged {
 			t.forgetUnmerged()
+		}
+		if e.Class == event.Merged && t.once != "" {
+			t.Status, t.Class, t.Message, t.once = event.StatusMerged(t.once, e), "", "", ""
 		}
 		t.Notes = append(t.Notes, e.Message)
 		if e.Class == event.Unmerged {
 			t.unmerged, t.merges = len(t.Notes), e.Label
 		}
-	case event.RunControlled, event.ItemsCompared, event.CanaryFinished, event.AgentPaused:
+	case event.RunControlled, event.ItemsCompared, event.CanaryFinished, event.AgentPaused, event.HoldStarted, event.HoldEnded:
 		t.Changes = append(t.Changes, e.Message)
 		t.controlled(e)
-	case event.WidthChanged:
-		t.Widths = append(t.Widths, WidthOf(e))
-	case event.ForeachStarted, event.RoundStarted, event.RoundFinished: // for a resume; a step's rounds are shown by the steps in them
+	case event.ForeachStarted, event.WidthChanged, event.RoundStarted, event.RoundFinished: // for a resume; a step's rounds are shown by the steps in them
 	default:
 		if e.Step != "" {
 			t.step(e)
@@ -241,10 +245,6 @@ func (t *Timeline) Apply(e event.Event) {
 // controlled takes what the run was told by bide control.
 func (t *Timeline) controlled(e event.Event) {
 	switch {
-	case e.Type == event.RunControlled && e.Label == journal.Pause && t.Held.IsZero():
-		t.Held = e.Time
-	case e.Type == event.RunControlled && e.Label == journal.Continue:
-		t.Held = time.Time{}
 	case e.Type == event.RunControlled && e.Label == journal.Parallel:
 		t.told = e.Total
 	case e.Type == event.RunControlled && e.Label == journal.RetryNow:
@@ -254,8 +254,8 @@ func (t *Timeline) controlled(e event.Event) {
 
 // AtOnce is how many items of the map run at once; 0 where that is not known.
 func (t *Timeline) AtOnce() int {
-	if n := len(t.Widths); n > 0 && t.told == 0 {
-		return t.Widths[n-1].Items
+	if f := t.Widths.Of(""); f != nil && t.told == 0 {
+		return f.Widths[len(f.Widths)-1].Items
 	}
 	return cmp.Or(t.told, t.given)
 }
@@ -270,21 +270,6 @@ func (t *Timeline) Took(now time.Time) (took time.Duration) {
 		took += cmp.Or(l.ran, max(0, l.To.Sub(l.From)))
 	}
 	return took
-}
-
-func (t *Timeline) holdOf(e event.Event) *Hold {
-	if e.Label == event.MergeQueue {
-		return &t.QueueHold
-	}
-	return &t.Hold
-}
-
-// holdChanged keeps what happened to a hold; that a probe failed like those before says
-// nothing new.
-func (t *Timeline) holdChanged(e event.Event) {
-	if e.Type != event.HoldProbe {
-		t.Changes = append(t.Changes, e.Message)
-	}
 }
 
 // latest notes the time of an event: the last sign of life of a process.
@@ -326,6 +311,7 @@ func (t *Timeline) begin(e event.Event) {
 		t.settle(t.Latest, true)
 	}
 	t.forgetUnmerged() // this life tells it anew
+	t.once = ""
 	t.Status, t.Class, t.Message, t.Finished = event.Running, "", "", time.Time{}
 	t.Lives = append(t.Lives, Life{From: e.Time, To: e.Time})
 	if t.limit.After(e.Time) {

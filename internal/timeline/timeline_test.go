@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,16 @@ func TestUnmergedIsToldByTheLastLife(t *testing.T) {
 	merged := event.Event{Type: event.Note, Class: event.Unmerged, Message: "merged"}
 	if got := strings.Join(told(journal.Header{}, append(events, left, event.Event{Type: event.RunFinished}, merged)...).Notes, " "); got != "other merged" {
 		t.Errorf("once a command has merged it the notes are %q", got)
+	}
+}
+
+// TestPassingNotesAreNotKept: what is true when it is told, such as how long a rate limit
+// lasts, is no note of the run.
+func TestPassingNotesAreNotKept(t *testing.T) {
+	t.Parallel()
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.Note, Message: "other"}, {Type: event.Note, Class: event.Passing, Message: "agents wait 22h more"}}
+	if got := told(journal.Header{}, events...).Notes; !slices.Equal(got, []string{"other"}) {
+		t.Errorf("the notes are %q", got)
 	}
 }
 
@@ -173,20 +184,20 @@ func TestNow(t *testing.T) {
 		event.Event{Type: event.AttemptFailed, Step: "commands[0]", Attempt: 1, Time: at(1)},
 		event.Event{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 60_000, Time: at(1)},
 	)
-	if got, want := line.Now(at(31), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 30s."; got != want {
+	if got, want := line.Now("RUN", at(31), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 30s."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	line.Apply(event.Event{Seq: 8, Type: event.RunControlled, Label: "pause", Time: at(35)})
-	if got, want := line.Now(at(36), journal.Counts{}, time.Time{}), "It is paused since "+at(35).Local().Format("15:04")+": it starts nothing new until it is told to continue."; got != want {
+	if got, want := line.Now("RUN", at(36), journal.Counts{}, time.Time{}), "Paused since "+at(35).Local().Format(time.DateTime)+": nothing new starts until bide control RUN continue."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	line.Apply(event.Event{Seq: 8, Type: event.RunControlled, Label: "continue", Time: at(37)})
 	line.Apply(event.Event{Seq: 9, Type: event.RunPaused, DelayMS: 60_000, Time: at(40)})
-	if got, want := line.Now(at(50), journal.Counts{}, time.Time{}), "A rate limit holds back all agents for another 50s."; got != want {
+	if got, want := line.Now("RUN", at(50), journal.Counts{}, time.Time{}), "Agents are held back by a rate limit until "+at(100).Local().Format(time.DateTime)+"; bide control RUN retry-now asks them now."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	line.Apply(event.Event{Seq: 10, Type: event.PauseEnded, Time: at(60)})
-	if got, want := line.Now(at(60), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 1s."; got != want {
+	if got, want := line.Now("RUN", at(60), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 1s."; got != want {
 		t.Errorf("after the pause it says %q, want %q", got, want)
 	}
 	if w := line.Waited[event.FromRateLimit]; w.Total != 20*time.Second {
@@ -211,7 +222,7 @@ func TestPausesForRateLimits(t *testing.T) {
 		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "up", Time: at(20)},
 		event.Event{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 3_600_000, Time: at(20)},
 	)
-	if got, want := line.Now(at(30), journal.Counts{}, time.Time{}), "A rate limit holds back all agents for another 2h."; got != want {
+	if got, want := line.Now("RUN", at(30), journal.Counts{}, time.Time{}), "Agents are held back by a rate limit until "+at(7204).Local().Format(time.DateTime)+"; bide control RUN retry-now asks them now."; got != want {
 		t.Errorf("before it is lifted: %q, want %q", got, want)
 	}
 	line.Apply(event.Event{Seq: 12, Type: event.RunControlled, Label: journal.RetryNow, Time: at(40)})
@@ -221,7 +232,7 @@ func TestPausesForRateLimits(t *testing.T) {
 	if s := line.Waited[event.FromRateLimit]; s.Count != 2 || s.Total != 28*time.Second {
 		t.Errorf("the pauses sum up to %+v", s)
 	}
-	if got, want := line.Now(at(45), journal.Counts{}, time.Time{}), "up waits for its turn."; got != want {
+	if got, want := line.Now("RUN", at(45), journal.Counts{}, time.Time{}), "up waits for its turn."; got != want {
 		t.Errorf("after it is lifted: %q, want %q", got, want)
 	}
 	if w, ok := line.Row("commands[0]").Turn(at(45)); !ok || !w.From.Equal(at(40)) {

@@ -14,8 +14,8 @@ import (
 
 // Now says in one sentence what the run does or waits for at a time, or how it
 // ended. items are the counts of its map, and due is when the first of its
-// items that wait continues; zero where none waits.
-func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) string {
+// items that wait continues; zero where none waits. name is what a command calls the run.
+func (t *Timeline) Now(name string, now time.Time, items journal.Counts, due time.Time) string {
 	switch t.Status {
 	case "":
 		return "It has not begun."
@@ -33,17 +33,14 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		}
 		return "It failed after " + Short(t.Took(now)) + "."
 	}
-	if !t.Held.IsZero() {
-		return "It is paused since " + t.Held.Local().Format("15:04") + ": it starts nothing new until it is told to continue."
+	h := &t.Holdups
+	for _, text := range []string{h.PausedText(name), h.MapText(name, now, true), h.AgentsText(name, now)} {
+		if text != "" {
+			return Sentence(text)
+		}
 	}
-	if t.Hold.Text != "" {
-		return t.Hold.Says(now) + "."
-	}
-	if n := len(t.Pauses); n > 0 && t.Pauses[n-1].To.After(now) {
-		return "A rate limit holds back all agents for another " + Short(t.Pauses[n-1].To.Sub(now)) + "."
-	}
-	if t.QueueHold.Text != "" && items.Running == 0 {
-		return t.QueueHold.Says(now) + "."
+	if h.Queue.On() && items.Running == 0 {
+		return Sentence(h.QueueText(name, now, true))
 	}
 	if s := t.nowSteps(now); s != "" {
 		return s
@@ -58,49 +55,19 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 func (t *Timeline) interrupted(now time.Time) string {
 	s := "It was stopped " + ago(now, t.Latest)
 	if n := len(t.Lives); n > 0 && t.Lives[n-1].Died {
-		s = "Its process died " + ago(now, t.Latest) + ": it was killed, or the machine went down"
+		s = "Its process died " + ago(now, t.Latest) + ": it was killed, the machine went down, or its disk was full"
 	}
 	s += "; a resume continues it."
-	for _, h := range []Hold{t.Hold, t.QueueHold} {
-		if h.Text != "" {
-			s += " T" + strings.TrimPrefix(h.Text, "t") + "."
+	for _, text := range []string{t.Holdups.MapText("", now, false), t.Holdups.QueueText("", now, false)} {
+		if text != "" {
+			s += " " + Sentence(text)
 		}
 	}
 	return s
 }
 
-// Hold is what holds the map or its merge queue, in words, and when the next probe is. Text
-// is "" where it is not held.
-type Hold struct {
-	Text  string
-	Probe time.Time
-	queue bool
-}
-
-// HoldOf is the hold of which an event tells.
-func HoldOf(e event.Event) Hold {
-	return Hold{e.Message, e.Time.Add(millis(e.DelayMS)), e.Label == event.MergeQueue}
-}
-
-// Says says what is held, and when the next probe is.
-func (h Hold) Says(now time.Time) string {
-	s := "T" + strings.TrimPrefix(h.Text, "t")
-	switch left := h.Probe.Sub(now); {
-	case left > 0:
-		return s + "; " + h.Probing() + " in " + Short(left)
-	case h.queue:
-		return s + "; it is being verified again"
-	}
-	return s + "; one item is being tried"
-}
-
-// Probing says what a probe does.
-func (h Hold) Probing() string {
-	if h.queue {
-		return "it is verified again"
-	}
-	return "one item is tried"
-}
+// Sentence is a text as a sentence of its own.
+func Sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
 
 func nowItems(now time.Time, items journal.Counts, due time.Time) string {
 	s := fmt.Sprintf("%s of %s done, %s running", Number(items.Total-items.Pending), count(items.Total, "item"), Number(items.Running))

@@ -18,6 +18,8 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // earlierRuns is how many earlier runs are looked at for what they know of items.
@@ -42,6 +44,8 @@ type comparison struct {
 	left  int // of which nothing is known yet
 	runs  []*journal.Reader
 	tags  map[*journal.Reader]*compared // what the runs have recorded of their values
+	// landed are the merges by which the work of items came to the branch.
+	landed []*worktree.Landed
 
 	unchanged int
 	since     string         // the youngest run that an unchanged item is of
@@ -434,8 +438,13 @@ func (c *comparison) usable(ctx context.Context, it event.Item, end event.Event,
 	if d.Kind != "" && d.Kind != event.Recovered {
 		return whyFailed, d.Kind + " in run " + d.Since
 	}
-	if n := len(d.Commits); n > 0 && !c.merged(ctx, d.Commits[n-1]) {
-		return whyUnknown, "its commits of run " + d.Since + " are not in the branch (not merged, or squashed or rebased)"
+	if len(d.Commits) > 0 {
+		if why := c.undone(ctx, d); why != "" {
+			return whyUnknown, why
+		}
+	}
+	if name := c.lacks(it); name != "" {
+		return whyUnknown, c.m.Env.Mask().String(name) + ", which it wrote in run " + d.Since + ", is gone"
 	}
 	if d.File != "" {
 		name, err := c.m.takeOutput(it.Index, d.File)
@@ -451,13 +460,54 @@ func (c *comparison) usable(ctx context.Context, it event.Item, end event.Event,
 	return "", ""
 }
 
-// merged reports whether a commit is in what the run works on.
-func (c *comparison) merged(ctx context.Context, commit string) bool {
-	if c.m.Repo == nil {
-		return false
+// lacks gives a file that the steps of an item write in any case, by output_file or
+// write_file, and that is not there; "" for none. In a worktree of the item it is its
+// commits that say so.
+func (c *comparison) lacks(it event.Item) string {
+	p := c.m.Place
+	p.Scope = p.Scope.Child()
+	if p.Scope.SetItem(it, c.m.Total) != nil {
+		return ""
 	}
-	ok, err := c.m.Repo.Contains(ctx, "HEAD", commit)
-	return err == nil && ok
+	for _, s := range c.m.File.Map.Template.Steps {
+		text := s.OutputFile
+		if a, ok := s.Action.(*workflow.WriteFile); ok && s.WorkingDir == nil {
+			text = a.Path
+		}
+		if text == nil || s.When != nil || !isKnown(p, text) {
+			continue
+		}
+		name, err := text.Expand(p.Scope)
+		if err != nil || c.m.Isolated && !filepath.IsAbs(name) {
+			continue
+		}
+		if _, err := p.File(text, name).Stat(); errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+	}
+	return ""
+}
+
+// undone says why what an item has committed is not in what the run works on; "" where it is.
+func (c *comparison) undone(ctx context.Context, d *mapper.Result) string {
+	missing := "its commits of run " + d.Since + " are not in the branch (not merged, or squashed or rebased)"
+	if c.m.Repo == nil {
+		return missing
+	}
+	tip := d.Commits[len(d.Commits)-1]
+	i := slices.IndexFunc(c.landed, func(l *worktree.Landed) bool { return l.Has(tip) })
+	if i < 0 {
+		l, err := c.m.Repo.LandedWith(ctx, tip)
+		if err != nil || l == nil {
+			return missing
+		}
+		i = len(c.landed)
+		c.landed = append(c.landed, l)
+	}
+	if gone, err := c.landed[i].Undone(ctx, d.Commits, d.Files); err != nil || gone {
+		return "what it changed in run " + d.Since + " was undone since, or is gone"
+	}
+	return ""
 }
 
 // takeOutput takes over the file of an item's output from another run, which may

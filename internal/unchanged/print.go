@@ -346,14 +346,8 @@ func (c *contents) all(ctx context.Context, p step.Place, item any) error {
 func (c *contents) dirs(p step.Place) ([]string, error) {
 	dirs := []string{p.Dir}
 	for _, t := range c.s.workDirs {
-		for _, r := range t.Refs() {
-			_, ok := p.Scope.Lookup(r.Name)
-			if !ok && r.Path != nil {
-				_, ok = template.Resolver(p.Scope).Lookup(r.Path)
-			}
-			if !ok {
-				return nil, fmt.Errorf("the directory %s of a step is known only while it runs", t)
-			}
+		if !isKnown(p, t) {
+			return nil, fmt.Errorf("the directory %s of a step is known only while it runs", t)
 		}
 		name, err := t.Expand(p.Scope)
 		if err != nil {
@@ -364,6 +358,20 @@ func (c *contents) dirs(p step.Place) ([]string, error) {
 		}
 	}
 	return dirs, nil
+}
+
+// isKnown reports whether all that a text names is known before the steps run.
+func isKnown(p step.Place, t *template.Text) bool {
+	for _, r := range t.Refs() {
+		_, ok := p.Scope.Lookup(r.Name)
+		if !ok && r.Path != nil {
+			_, ok = template.Resolver(p.Scope).Lookup(r.Path)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // pattern digests the files that an entry of files: stands for.
@@ -379,7 +387,7 @@ func (c *contents) pattern(ctx context.Context, p step.Place, t *template.Text) 
 	}
 	found, err := file.Find()
 	if err != nil {
-		return fmt.Errorf("the pattern %s: %w", name, err)
+		return err
 	}
 	for _, path := range found {
 		one := file

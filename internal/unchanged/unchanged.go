@@ -30,6 +30,7 @@ type Map struct {
 	Repo     *worktree.Repo // nil: the run is in no repository
 	Place    step.Place     // where the items run
 	Total    int            // of items
+	Isolated bool           // each item has a worktree of its own
 	// All has all items run, whatever is unchanged.
 	All             bool
 	SkipPermissions bool // of agents

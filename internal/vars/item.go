@@ -15,14 +15,47 @@ func (s *Scope) SetItem(it event.Item, total int) error {
 	if err != nil {
 		return fmt.Errorf("item %s: %w", it.ID, err)
 	}
-	whole := template.Value{V: v, Origin: template.Data, Raw: string(it.Data)}
-	s.SetValue("item", whole)
-	if _, isMap := v.(map[string]any); !isMap {
-		s.SetValue("item.item", whole)
-	}
-	s.Set("item_json", string(it.Data))
-	s.Set("item_id", it.ID)
-	s.Set("item_index", int64(event.Number(it.Index)))
-	s.Set("item_total", int64(total))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.item = &item{Item: it, value: v, total: total}
 	return nil
+}
+
+// item gives the variables of a work item: each is made when it is read, since steps read
+// few of them.
+type item struct {
+	event.Item
+	value any
+	total int
+}
+
+// itemNames are the variables of a work item; item.item is one where it is no object.
+var itemNames = []string{"item", "item.item", "item_json", "item_id", "item_index", "item_total"}
+
+// variable gives the variable of a name.
+func (it *item) variable(name string) (v template.Value, ok bool) {
+	if it == nil {
+		return v, false
+	}
+	v.Origin = template.Data
+	switch name {
+	case "item.item":
+		if _, isMap := it.value.(map[string]any); isMap {
+			return template.Value{}, false
+		}
+		fallthrough
+	case "item":
+		v.V, v.Raw = it.value, string(it.Data)
+	case "item_json":
+		v.V = string(it.Data)
+	case "item_id":
+		v.V = it.ID
+	case "item_index":
+		v.V = int64(event.Number(it.Index))
+	case "item_total":
+		v.V = int64(it.total)
+	default:
+		return template.Value{}, false
+	}
+	return v, true
 }

@@ -33,6 +33,7 @@ type Scope struct {
 
 	mu    sync.RWMutex
 	vars  map[string]template.Value
+	item  *item             // nil: the scope is that of none; vars win over it
 	files map[string]string // variable: reference to a file that holds it
 	log   []string          // names in the order in which they were set, while recording
 	marks int
@@ -98,6 +99,9 @@ func (s *Scope) Variable(name string) (template.Value, bool) {
 	for at := s; at != nil; at = at.parent {
 		at.mu.RLock()
 		v, ok := at.vars[name]
+		if !ok {
+			v, ok = at.item.variable(name)
+		}
 		at.mu.RUnlock()
 		if ok {
 			return v, true
@@ -145,6 +149,11 @@ func (s *Scope) Names() []string {
 		at.mu.RLock()
 		for name := range at.vars {
 			seen[name] = true
+		}
+		for _, name := range itemNames {
+			if _, ok := at.item.variable(name); ok {
+				seen[name] = true
+			}
 		}
 		at.mu.RUnlock()
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -31,11 +32,34 @@ const (
 
 // asked is what was asked for last of a run, in this server's time.
 type asked struct {
-	what   string
-	at     time.Time
-	ended  bool
-	failed bool
-	said   string
+	what  string
+	at    time.Time
+	seq   int64 // the run's last event by then
+	lives int   // and how many processes had had the run
+	ended bool
+	told  told // how it ended
+	// stands is how the run stood at its end: what is told of it is over when the run moves
+	// on.
+	stands stands
+}
+
+// stands is how a run stands, as far as an action can change it.
+type stands struct {
+	lives  int
+	status string
+}
+
+// stands tells it; run.mu is held.
+func (run *run) stands() stands { return stands{len(run.line.Lives), run.line.Status} }
+
+// told is what a page tells of an action. The zero value is nothing.
+type told struct {
+	Text   string
+	Lines  string // what its process said, whole lines of it
+	Rest   string // those after the first few
+	More   int    // how many those are
+	Failed bool
+	Ended  bool
 }
 
 // actions are those that were asked for, by run.
@@ -64,7 +88,12 @@ func (p *pages) tryAct(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return &status{http.StatusBadRequest, "The form cannot be read.", "It may be too large."}
 	}
-	if r.PathValue("action") == "edit" {
+	switch r.PathValue("action") {
+	case "close":
+		p.actions.close(id)
+		http.Redirect(w, r, back(r, id), http.StatusSeeOther)
+		return nil
+	case "edit":
 		return p.runs.with(id, func(run *run) error { return p.review(w, r, run) })
 	}
 	var args []string
@@ -79,12 +108,21 @@ func (p *pages) tryAct(w http.ResponseWriter, r *http.Request) error {
 	if err := p.start(id, r.PathValue("action"), args, input); err != nil {
 		return err
 	}
-	back := "/runs/" + id
-	if tab := r.PostForm.Get("back"); tab == "dlq" || tab == "map" {
-		back += "/" + tab
+	if p.waits.forget(); r.PathValue("action") == "dismiss" && !p.actions.failed(id) {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return nil
 	}
-	http.Redirect(w, r, back, http.StatusSeeOther)
+	http.Redirect(w, r, back(r, id), http.StatusSeeOther)
 	return nil
+}
+
+// back is the page of the run that a form names, or the run's own page.
+func back(r *http.Request, id string) string {
+	own := "/runs/" + id
+	if to := r.PostForm.Get("back"); strings.HasPrefix(to, own+"/") || strings.HasPrefix(to, own+"?") {
+		return to
+	}
+	return own
 }
 
 // arguments are those of the process that carries an action out, and what it
@@ -93,7 +131,9 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 	form, id := r.PostForm, run.id
 	switch r.PathValue("action") {
 	case "resume":
-		return []string{"resume", id, "--progress", "none"}, nil, nil
+		return []string{"resume", id, "-q"}, nil, nil
+	case "dismiss":
+		return []string{"status", "--dismiss", id}, nil, nil
 	case "merge":
 		return []string{"worktree", "merge", id}, nil, nil
 	case "stop":
@@ -109,7 +149,7 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 		}
 		return []string{"control", id, "parallel", strconv.Itoa(n)}, nil, nil
 	case "retry":
-		args = []string{"dlq", "retry", id, "--progress", "none"}
+		args = []string{"dlq", "retry", id, "-q"}
 		if _, err := os.Stat(filepath.Join(p.opt.Store.RunDir(id), journal.Elsewhere)); err == nil {
 			args = append(args, "--as-recorded") // other machines continue with their copy of the file
 		}
@@ -163,6 +203,13 @@ func named(r *http.Request, run *run) (string, error) {
 // start starts the process of an action, and waits a moment for its end: most
 // of what can be wrong is told at once.
 func (p *pages) start(id, what string, args []string, input []byte) error {
+	a := &asked{what: what, at: time.Now()}
+	err := p.runs.with(id, func(run *run) error {
+		return run.lookAnew(func() { a.seq, a.lives = run.seq, len(run.line.Lives) })
+	})
+	if err != nil {
+		return err
+	}
 	out, err := os.OpenFile(filepath.Join(p.opt.Store.RunDir(id), actionLog), os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("the action cannot be started: %w", err)
@@ -177,7 +224,6 @@ func (p *pages) start(id, what string, args []string, input []byte) error {
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("the action cannot be started: %w", err), out.Close())
 	}
-	a := &asked{what: what, at: time.Now()}
 	p.actions.mu.Lock()
 	value.Put(&p.actions.last, id, a)
 	p.actions.mu.Unlock()
@@ -185,13 +231,13 @@ func (p *pages) start(id, what string, args []string, input []byte) error {
 	go func() { // ends with the process, or with this program
 		defer close(done)
 		err := cmd.Wait()
-		said := lastLines(out)
+		said := linesOf(out)
 		_ = out.Close() // another process wrote it
-		p.actions.mu.Lock()
-		defer p.actions.mu.Unlock()
-		// A run that fails is no failed action: its own page tells of it.
-		var exit *exec.ExitError
-		a.ended, a.failed, a.said = true, err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 130 && time.Since(a.at) < patience), said
+		if p.runs.with(id, func(run *run) error {
+			return run.lookAnew(func() { p.actions.end(a, run, err, said) })
+		}) != nil { // its pages say so
+			p.actions.forget(id, a)
+		}
 	}()
 	select {
 	case <-done:
@@ -200,34 +246,145 @@ func (p *pages) start(id, what string, args []string, input []byte) error {
 	return nil
 }
 
-// lastLines is the end of what a process said.
-func lastLines(f *os.File) string {
-	info, err := f.Stat()
-	if err != nil {
-		return ""
+// end takes the end of an action's process; run.mu is held. What became of the run is told
+// by its pages: an action has failed where its process did, and no process took the run.
+func (x *actions) end(a *asked, run *run, err error, said []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	a.ended, a.stands = true, run.stands()
+	code := -1
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
 	}
-	b := make([]byte, min(info.Size(), 2000))
-	n, err := f.ReadAt(b, info.Size()-int64(len(b)))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return ""
+	switch again := run.items.againSince(a.seq); {
+	case len(again) > 0:
+		a.told.Text = run.ranAgain(again)
+	case err == nil, a.stands.lives > a.lives, code == 130, code == 143:
+		return
+	case code == exitPartly:
+		a.told.fill("The action “"+a.what+"” has ended:", said)
+	default:
+		a.told.Failed = true
+		a.told.fill("The action “"+a.what+"” failed:", said)
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(string(b[:n]), "�"))
+	a.told.Ended = true
 }
 
-// lastAction says what was asked for last of a run and how that went; "" for
-// nothing in the last minutes.
-func (p *pages) lastAction(run *run) (said string, failed bool) {
-	p.actions.mu.Lock()
-	defer p.actions.mu.Unlock()
-	a := p.actions.last[run.id]
-	if a == nil || time.Since(a.at) > 10*time.Minute {
-		return "", false
+// exitPartly is the exit status of a command that has done what it should, and leaves
+// something.
+const exitPartly = 3
+
+// maxSaid is how many lines of what a process said stand in the open, and maxFolded how
+// many more can be unfolded; the rest is in the run's directory.
+const (
+	maxSaid   = 4
+	maxFolded = 200
+)
+
+// fill takes what a process said.
+func (t *told) fill(text string, said []string) {
+	if t.Text = text; len(said) == 0 {
+		t.Text = strings.TrimSuffix(text, ":") + ", and said nothing."
+		return
 	}
+	first := min(maxSaid, len(said))
+	rest := said[first:]
+	t.Lines, t.More = strings.Join(said[:first], "\n"), len(rest)
+	t.Rest = strings.Join(rest[:min(maxFolded, len(rest))], "\n")
+	if len(rest) > maxFolded {
+		t.Rest += "\n… all of it is in " + actionLog + " in the run's directory"
+	}
+}
+
+// ranAgain says what became of items that an action ran again; run.mu is held.
+func (run *run) ranAgain(items []int) string {
+	succeeded, failed := 0, 0
+	for _, index := range items {
+		switch s := run.items.status(index - 1); {
+		case s == journal.ItemSucceeded:
+			succeeded++
+		case s.Done():
+			failed++
+		}
+	}
+	n := len(items)
+	text := fmt.Sprintf("%s of %s ran again and succeeded", timeline.Number(succeeded), diag.Count(n, "item"))
+	if failed > 0 {
+		text += fmt.Sprintf(", %s failed again", timeline.Number(failed))
+	}
+	if open := n - succeeded - failed; open > 0 {
+		text += fmt.Sprintf(", %s did not finish", timeline.Number(open))
+	}
+	others := len(run.items.letters)
+	for _, index := range items {
+		if _, ok := run.items.letters[index]; ok {
+			others--
+		}
+	}
+	if others > 0 {
+		text += fmt.Sprintf("; %s %s still %s", timeline.Number(others), diag.Plural(others, "other is", "others are"), diag.Plural(others, "a dead letter", "dead letters"))
+	}
+	return text + "."
+}
+
+// maxLog is how much is read of what a process said, in bytes.
+const maxLog = 1 << 20
+
+// linesOf is what a process said, without the program's own name before it.
+func linesOf(f *os.File) (lines []string) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxLog))
+	if err != nil {
+		return nil
+	}
+	text := strings.TrimRight(strings.ToValidUTF8(string(b), "�"), " \n")
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimPrefix(line, "bide: "); line != "" || len(lines) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// tells what was asked for last of a run and how that went; run.mu is held.
+func (x *actions) tells(run *run) told {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	a := x.last[run.id]
 	switch {
-	case a.failed:
-		return "The action “" + a.what + "” failed: " + a.said, true
-	case a.ended:
-		return "", false
+	case a == nil:
+		return told{}
+	case !a.ended:
+		return told{Text: "The action “" + a.what + "” started " + timeline.Short(time.Since(a.at)) + " ago and is still running."}
+	case a.stands != run.stands():
+		delete(x.last, run.id)
+		return told{}
 	}
-	return "The action “" + a.what + "” started " + timeline.Short(time.Since(a.at)) + " ago and is still running.", false
+	return a.told
+}
+
+// failed reports whether what was asked for last of a run has failed.
+func (x *actions) failed(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	a := x.last[id]
+	return a != nil && a.told.Failed
+}
+
+// close forgets what was asked for of a run, if it has ended.
+func (x *actions) close(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if a := x.last[id]; a != nil && a.ended {
+		delete(x.last, id)
+	}
+}
+
+// forget forgets an action, if it is the last one of its run.
+func (x *actions) forget(id string, a *asked) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.last[id] == a {
+		delete(x.last, id)
+	}
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +33,7 @@ type answer struct {
 	More     int    // causes that are not listed
 	Unmerged string // what is not merged; "" for nothing
 	Merges   string // the command that merges it; "" where none does
+	Own      bool   // of what is not merged: nothing is in branches of items that succeeded
 	Kept     int    // items that failed whose work is in branches
 	Waits    []string
 	Notes    []string // the last ones
@@ -69,9 +69,9 @@ func (a *answer) left(run *run) (others []string) {
 		what, command = "the work of "+diag.Count(succeeded, "item")+" was left in branches, not merged", "bide worktree merge "+run.id
 	}
 	if what != "" {
-		what = strings.ToUpper(what[:1]) + what[1:]
+		what = capital(what)
 	}
-	if a.Unmerged, a.Merges = what, command; command != "" || what == "" {
+	if a.Unmerged, a.Merges, a.Own = what, command, succeeded == 0; command != "" || what == "" {
 		a.Kept = failed // else what is told includes them
 	}
 	return others
@@ -167,24 +167,24 @@ func (run *run) waits(now time.Time) (out []string) {
 	if !run.held {
 		return nil
 	}
-	if h := run.line.Hold; h.Text != "" {
-		out = append(out, h.Says(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
-	}
-	if h := run.line.QueueHold; h.Text != "" {
-		out = append(out, h.Says(now)+"; bide control "+run.id+" probe verifies it now")
+	name := journal.ShortRun(run.id)
+	for _, s := range run.line.Holdups.Says(name, now, true) {
+		if timeline.Sentence(s) != run.line.Now(name, now, run.tally(), run.items.due.first()) { // which stands above
+			out = append(out, s)
+		}
 	}
 	// What cannot be read is not waited for, as far as this page knows.
 	if limited, err := limits.Waits(filepath.Dir(filepath.Dir(run.r.Dir())), run.id, now); err == nil {
 		for _, w := range limited {
-			out = append(out, "attempts wait for "+w+"; bide limits shows who has it")
+			out = append(out, "waits for "+w+"; bide limits shows who has it")
 		}
 	}
-	if text := timeline.WidthText(run.line.Widths, now); text != "" {
-		out = append(out, text)
+	for _, f := range run.line.Widths {
+		out = append(out, f.Text(now))
 	}
-	if first := run.items.due.first(); first.After(now) && run.line.Held.IsZero() {
+	if first := run.items.due.first(); first.After(now) && run.line.Holdups.Paused.IsZero() {
 		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait stands above
-	} else if n := run.items.due.len(); n > 0 && !run.line.Held.IsZero() {
+	} else if n := run.items.due.len(); n > 0 && !run.line.Holdups.Paused.IsZero() {
 		out = append(out, diag.Count(n, "item")+" "+diag.Plural(n, "waits", "wait")+" for a retry")
 	}
 	if n := run.items.counts[journal.ItemHandling]; n > 0 {
@@ -206,35 +206,14 @@ func (run *run) waits(now time.Time) (out []string) {
 	return out
 }
 
-// etaOver is the time over which the pace of a map is measured, and etaLeast how
-// many items must have ended in it.
-const (
-	etaOver  = 10 * time.Minute
-	etaLeast = 5
-)
-
-// eta says how long a map that runs takes still: at the pace of the last minutes, and
-// between which bounds that pace may lie by chance. "" where too little is known.
+// eta says how long a map that runs takes still, and between which bounds that may be by
+// chance. "" where too little is known.
 func (t *items) eta(now time.Time) string {
-	left := t.tally().Pending
-	if left == 0 || len(t.rate) == 0 {
+	rest := t.pace.Rest(now, t.tally().Pending)
+	if !rest.Sure {
 		return ""
 	}
-	n, first := 0.0, now.Unix()
-	for i := len(t.rate) - 1; i >= 0 && t.rate[i].second > now.Add(-etaOver).Unix(); i-- {
-		first = t.rate[i].second
-		n += float64(t.rate[i].good + t.rate[i].failed)
-	}
-	over := time.Duration(max(1, now.Unix()-first+1)) * time.Second
-	if n < etaLeast {
-		return ""
-	}
-	// So many items ended by chance in that time: n give or take twice its root.
-	at := func(n float64) time.Duration {
-		return time.Duration(min(float64(left)/n*float64(over), math.MaxInt64/2))
-	}
-	spread := 2 * math.Sqrt(n)
-	return fmt.Sprintf("about %s left (%s to %s)", timeline.Short(at(n)), timeline.Short(at(n+spread)), timeline.Short(at(max(n-spread, n/8))))
+	return fmt.Sprintf("about %s left (%s to %s)", timeline.Short(rest.About), timeline.Short(rest.Least), timeline.Short(rest.Most))
 }
 
 // given are the values that a run was started with, by name, as much of each as fits.
@@ -304,6 +283,6 @@ func (l *list) strip(id, path, name string) *strip {
 			ends = append(ends, timeline.Number(n)+" "+words(s))
 		}
 	}
-	out.Text = fmt.Sprintf("the last %d runs: %s; %s to %s", len(same), strings.Join(ends, ", "), timeline.Short(shortest), timeline.Short(longest))
+	out.Text = fmt.Sprintf("the last %d runs: %s; %s", len(same), strings.Join(ends, ", "), between(timeline.Short(shortest), timeline.Short(longest)))
 	return out
 }

@@ -137,23 +137,41 @@ func TestBatchesAreNamedByTheirCommand(t *testing.T) {
 	}
 }
 
-// TestETA: what is left at the pace of the last minutes, and bounds that hold the
-// truth nearly always.
+// TestETA: what is left at the pace of the last minutes in which the run ran, and bounds
+// that hold the truth nearly always. The time between a kill and a resume is no part of it.
 func TestETA(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1_800_000_000, 0)
-	var x items
-	x.grow(300)
-	for i := range 100 { // one a second
-		x.set(i, journal.ItemSucceeded)
-		x.rate = append(x.rate, bucket{second: now.Unix() - 99 + int64(i), good: 1})
+	s := serve(t, Options{})
+	start := time.Now().Add(-time.Hour)
+	at := func(d time.Duration, e event.Event) event.Event { e.Time = start.Add(d); return e }
+	end := func(n int, d time.Duration) event.Event {
+		return at(d, event.Event{Type: event.ItemFinished, Index: n, Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{}`)})
 	}
-	if got, want := x.eta(now), "about 3m20s left (2m47s to 4m10s)"; got != want {
+	events := []event.Event{at(0, event.Event{Type: event.RunStarted}), at(0, event.Event{Type: event.ItemsReady, Total: 400}), at(0, event.Event{Type: event.PhaseStarted, Phase: "map"})}
+	for n := 1; n <= 100; n++ { // one a second
+		events = append(events, end(n, time.Duration(n)*time.Second))
+	}
+	eta := func(now time.Duration) (text string) {
+		t.Helper()
+		id := s.run(journal.Header{Name: "m", Kind: "mapreduce"}, events...)
+		if err := s.runs.with(id, func(r *run) error { return r.look(t.Context(), func() { text = r.items.eta(start.Add(now)) }) }); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if got, want := eta(100*time.Second), "about 5m left (4m10s to 6m15s)"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
-	x.rate = x.rate[:etaLeast-1]
-	if got := x.eta(now); got != "" {
-		t.Errorf("after %d items it says %q", etaLeast-1, got)
+	const later = 6 * time.Minute // five after the kill
+	events = append(events, at(later, event.Event{Type: event.RunResumed}), at(later, event.Event{Type: event.PhaseStarted, Phase: "map"}))
+	if got := eta(later + time.Second); got != "" {
+		t.Errorf("when nothing has ended since the resume, it says %q", got)
+	}
+	for n := 101; n <= 200; n++ { // two a second
+		events = append(events, end(n, later+time.Duration(n-100)*time.Second/2))
+	}
+	if got, want := eta(later+50*time.Second), "about 1m40s left (1m23s to 2m5s)"; got != want {
+		t.Errorf("after the resume it says %q, want %q", got, want)
 	}
 }
 
@@ -225,7 +243,7 @@ func TestControls(t *testing.T) {
 	if got, want := buttons(), []string{"continue", "retry-now", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
 		t.Errorf("of a paused run they are %q, want %q", got, want)
 	}
-	if body := head(t, s.page("/runs/"+id)); !strings.Contains(body, "1 item waits for a retry") || !strings.Contains(body, "It is paused since") {
+	if body := head(t, s.page("/runs/"+id)); !strings.Contains(body, "1 item waits for a retry") || !strings.Contains(body, "Paused since") {
 		t.Errorf("it does not say what it waits for:\n%s", body)
 	}
 	post := func(action string, form url.Values) int {
@@ -465,7 +483,7 @@ func TestMorning(t *testing.T) {
 	}
 	for id, want := range map[string]string{
 		stopped: "It was stopped 1h ago; a resume continues it.",
-		died:    "Its process died 1h ago: it was killed, or the machine went down; a resume continues it. The map is held: 5 items failed with &#34;no key&#34;.",
+		died:    "Its process died 1h ago: it was killed, the machine went down, or its disk was full; a resume continues it. The map is held: 5 items failed with &#34;no key&#34;, since " + at.Local().Format(time.DateTime) + ".",
 		called:  "<b class=\"t-failed\">1</b> call",
 	} {
 		if body := s.page("/runs/" + id); !strings.Contains(body, want) {

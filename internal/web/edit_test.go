@@ -63,7 +63,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("the retry gives status %d:\n%s", code, body)
 	}
 	b, err := os.ReadFile(said)
-	if want := "dlq retry " + j.Run() + " --progress none --item=one --data=-\n{\"shard\": 8}"; err != nil || string(b) != want {
+	if want := "dlq retry " + j.Run() + " -q --item=one --data=-\n{\"shard\": 8}"; err != nil || string(b) != want {
 		t.Errorf("the program was given %q (%v), want %q", b, err, want)
 	}
 	// Of a run that other machines continue with, the file is theirs.
@@ -74,7 +74,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("the retry gives status %d:\n%s", code, body)
 	}
 	b, err = os.ReadFile(said)
-	if want := "dlq retry " + j.Run() + " --progress none --as-recorded --item=one\n"; err != nil || string(b) != want {
+	if want := "dlq retry " + j.Run() + " -q --as-recorded --item=one\n"; err != nil || string(b) != want {
 		t.Errorf("the program was given %q (%v), want %q", b, err, want)
 	}
 }

@@ -98,13 +98,13 @@ func TestForesightBacktest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
 	id := s.flakyRun(true)
-	if body := s.page("/runs/" + id + "/foresight?backtest=1"); !strings.Contains(body, "there is no other run") {
+	if body := s.page("/runs/" + id + "/foresight?backtest=1"); !strings.Contains(body, "There is no other run") {
 		t.Errorf("one run alone:\n%s", body)
 	}
 	s.flakyRun(false)
 	s.flakyRun(true)
 	body := s.page("/runs/" + id + "/foresight?backtest=1")
-	for _, want := range []string{"of 2 runs ", "left out: it did not end", "<th scope=\"col\">Inside</th>"} {
+	for _, want := range []string{"Of 2 runs ", "left out: it did not end", "<th scope=\"col\">Inside</th>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %q in\n%s", want, body)
 		}

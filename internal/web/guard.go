@@ -31,6 +31,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 type guard struct {
 	host    string          // with its port: that of the address that is printed
 	proxies []string        // names under which a proxy in front is reached
+	own     []string        // with the port: names that other machines may know, where it listens on all addresses
 	hosts   map[string]bool // what Host may be
 	cookie  string
 	metrics string // the token of those who read /metrics; "": nobody without a cookie
@@ -53,7 +54,13 @@ func newGuard(listen string, at *net.TCPAddr, proxies []string, told func(string
 		token: rand.Text(), sessions: map[[32]byte]bool{}}
 	names := []string{host, at.IP.String(), "127.0.0.1", "localhost", "::1"}
 	if host == "" || at.IP.IsUnspecified() {
-		names = append(names[2:], ownNames()...)
+		own := ownNames()
+		names = append(names[2:], own...)
+		for _, n := range own {
+			if ip := net.ParseIP(n); ip == nil || ip.IsGlobalUnicast() {
+				g.own = append(g.own, net.JoinHostPort(n, strconv.Itoa(at.Port)))
+			}
+		}
 	}
 	g.host = net.JoinHostPort(names[0], strconv.Itoa(at.Port))
 	for _, n := range names {

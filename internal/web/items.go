@@ -57,6 +57,7 @@ type items struct {
 	left     map[int]bool // items whose work was left in a branch, and whether they succeeded
 	leftBad  int          // how many of them did not
 	rate     []bucket
+	pace     timeline.Pace
 	waits    []point
 	skipped  int // waits that have no point
 	// bands are the bounds between which a policy draws the delay after the attempt of a
@@ -66,6 +67,7 @@ type items struct {
 	policies []string
 	worked   time.Duration
 	spent    time.Duration // of it, in attempts that failed
+	requeued map[int]int64 // items that had failed for good and were run again: the event that says so
 	rescued  int           // items that ended well after a failure
 	began    map[int]int64 // when the attempt at an item began, in ns
 	// lost is the time that failed attempts of steps took in the present attempt at each
@@ -181,6 +183,7 @@ func (t *items) take(f *journal.Fact) {
 			t.ended(index, f, false)
 		}
 	case event.ItemRequeued:
+		value.Put(&t.requeued, index, seq)
 		t.set(i, journal.ItemPending)
 		t.class(i, "")
 		t.forget(index)
@@ -197,6 +200,12 @@ const maxItems = 1 << 24
 
 // own takes an event of the run itself.
 func (t *items) own(f *journal.Fact) {
+	switch f.Type() {
+	case event.RunResumed, event.ItemsCompared, event.PhaseStarted, event.RunControlled:
+		if e, err := f.Event(); err == nil {
+			t.pace.Apply(e)
+		}
+	}
 	switch f.Type() {
 	case event.ItemsReady:
 		if n := f.Total(); n <= maxItems {
@@ -330,12 +339,14 @@ func (t *items) finished(i int, f *journal.Fact) {
 	case !s.Done(), s == journal.ItemUnchanged: // nothing was done for it
 		return
 	case good:
+		t.pace.End(f.Time())
 		t.per(f).good++
 		t.class(i, "")
 		if t.cells[i]&cellRetried != 0 {
 			t.rescued++
 		}
 	default:
+		t.pace.End(f.Time())
 		t.per(f).failed++
 		t.class(i, f.Class())
 	}
@@ -437,6 +448,16 @@ func failedStep(letter string) string {
 	_, path, _ := strings.Cut(own, `"step":"`)
 	path, _, _ = strings.Cut(path, `"`)
 	return path
+}
+
+// againSince gives the items that were run again after an event.
+func (t *items) againSince(seq int64) (list []int) {
+	for index, at := range t.requeued {
+		if at > seq {
+			list = append(list, index)
+		}
+	}
+	return list
 }
 
 // forget takes an item's dead letter away.

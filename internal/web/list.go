@@ -52,6 +52,7 @@ type list struct {
 	entries map[string]*entry
 	order   []string // ids, newest first
 	version int64    // counts the changes
+	over    int64    // counts those of runs that are over
 
 	rolling int
 	err     error
@@ -96,6 +97,20 @@ func (l *list) refresh(ctx context.Context) {
 	}
 }
 
+// overVersion is how often a run that is over has changed.
+func (l *list) overVersion() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+// touch has the pages that show the list ask for it again.
+func (l *list) touch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version++
+}
+
 // ids gives the ids of the runs, newest first.
 func (l *list) ids() ([]string, error) {
 	dir := filepath.Join(l.st.Dir, "runs")
@@ -126,6 +141,7 @@ func (l *list) setOrder(ids []string) {
 		if !there[id] {
 			delete(l.entries, id)
 			l.version++
+			l.over++
 		}
 	}
 	l.order = ids
@@ -174,6 +190,9 @@ func (l *list) lookAt(ctx context.Context, id string) {
 	if !same {
 		l.version++
 		e.version = l.version
+	}
+	if !same && (e.Status != event.Running || old != nil && old.Status != event.Running) {
+		l.over++
 	}
 	value.Put(&l.entries, id, &e)
 }
@@ -227,8 +246,14 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 		if err != nil {
 			return err
 		}
-		if end := events[0]; end.Type == event.RunFinished && e.ended(end) {
-			return nil
+		if end := events[0]; end.Type == event.RunFinished {
+			resumed, err := resumedSoon(ctx, r, e.Started)
+			if err != nil {
+				return err
+			}
+			if e.ended(end, resumed) {
+				return nil
+			}
 		}
 	}
 	if held {
@@ -250,8 +275,8 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 }
 
 // ended takes the event that ended the run, and says whether it tells all that
-// the list does.
-func (e *entry) ended(end event.Event) bool {
+// the list does. resumed says that another process had begun it, soon before.
+func (e *entry) ended(end event.Event, resumed bool) bool {
 	var d struct {
 		Items  journal.Counts       `json:"items"`
 		Steps  event.Counts         `json:"steps"`
@@ -262,8 +287,8 @@ func (e *entry) ended(end event.Event) bool {
 		return false // which step has failed is told by the steps
 	}
 	e.ran = time.Duration(end.DurationMS) * time.Millisecond
-	if end.Time.Sub(e.Started) > e.ran+idle {
-		return false // it was resumed: this is how long its last process had it
+	if resumed || end.Time.Sub(e.Started) > e.ran+idle {
+		return false // this is how long its last process had it
 	}
 	e.Status, e.Finished, e.Latest, e.Message, e.Items, e.Steps = end.Status, end.Time, end.Time, end.Message, d.Items, d.Steps
 	if c := mostFrequent(d.Errors); e.Status == event.CompletedWithFailures && c.Count > 0 {
@@ -271,6 +296,24 @@ func (e *entry) ended(end event.Event) bool {
 	}
 	return true
 }
+
+// resumedSoon reports whether a second process took a run within the first moment of it:
+// the times of its last event do not tell, see idle.
+func resumedSoon(ctx context.Context, r *journal.Reader, started time.Time) (resumed bool, err error) {
+	_, err = r.Scan(ctx, 1, func(f *journal.Fact) error {
+		if resumed = f.Type() == event.RunResumed; resumed || f.Time().After(started.Add(idle)) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return resumed, err
+}
+
+// errEnough ends the reading of events.
+var errEnough = errors.New("enough")
 
 // idle is how long a run of one process may have been made before it began.
 const idle = time.Second

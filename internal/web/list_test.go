@@ -64,6 +64,38 @@ func TestListCountsAsTheCommandLine(t *testing.T) {
 	}
 }
 
+// TestTookOfAShortRetry: a run of 80 ms, and 8 ms of a retry half a second later, took 88 ms
+// in the list, on its own page, among the last runs of its workflow, and on the command line.
+func TestTookOfAShortRetry(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	at := time.Now().Add(-time.Hour)
+	after := func(d time.Duration, e event.Event) event.Event { e.Time = at.Add(d); return e }
+	end := event.Event{Type: event.RunFinished, Status: event.Succeeded, Data: []byte(`{"items":{"total":1,"succeeded":1}}`)}
+	first, retry := end, end
+	first.DurationMS, retry.DurationMS = 80, 8
+	h := journal.Header{Name: "n", Path: "/n.yml", Kind: "mapreduce", Started: at}
+	id := s.run(h, after(0, event.Event{Type: event.RunStarted}), after(80*time.Millisecond, first),
+		after(580*time.Millisecond, event.Event{Type: event.RunResumed}), after(588*time.Millisecond, retry))
+	s.run(h, after(0, event.Event{Type: event.RunStarted}), after(80*time.Millisecond, first))
+	s.list.refresh(t.Context())
+	r, err := s.store.Read(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	sum, err := r.Summary(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := s.list.readEntry(t.Context(), id); sum.Took != 88*time.Millisecond || e.Took() != sum.Took {
+		t.Errorf("it took %v on the command line, %v in the list, want 88ms", sum.Took, e.Took())
+	}
+	if body := s.page("/runs/" + id); !strings.Contains(body, "after 88ms") || !strings.Contains(body, "the last 2 runs: 2 succeeded; 80ms to 88ms") {
+		t.Errorf("its page says otherwise:\n%s", head(t, body))
+	}
+}
+
 // TestDeletedRunIsTold: a page that shows a run is told when it is deleted.
 func TestDeletedRunIsTold(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/telemetry"
 )
 
@@ -97,6 +98,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	list, _ := limits.Snapshot(s.meter.st.Dir) // what cannot be read is not told; bide limits says why
+	s.meter.metrics.Limits(list, time.Now())
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_ = s.meter.metrics.WritePrometheus(w) // who asked has gone
 }

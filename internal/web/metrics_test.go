@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 )
 
 // scrape reads the metrics of all runs that there are by now.
@@ -123,5 +126,49 @@ func TestMetrics(t *testing.T) {
 	}
 	if code, _, _ := s.get(s.in, s.at("/metrics")); code != http.StatusOK {
 		t.Errorf("a browser that is signed in gets %d", code)
+	}
+}
+
+// TestMetricsOfLimits: who asks the page for metrics is told how the limits of the machine are,
+// over all runs, and nothing of one that the machine has no more.
+func TestMetricsOfLimits(t *testing.T) {
+	s := serve(t, Options{MetricsToken: "a-token-of-some-length"})
+	limitsAre := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(s.store.Dir, limits.FileName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func() (lines []string) {
+		for line := range strings.Lines(s.scrape()) {
+			if strings.HasPrefix(line, "bide_limit_") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		return lines
+	}
+	if lines := of(); lines != nil {
+		t.Errorf("a machine without limits: %q", lines)
+	}
+	limitsAre("limits: {gpu: {slots: 3}}")
+	h := limits.Open(s.store.Dir, nil)
+	defer h.Close()
+	held, err := h.Take(t.Context(), limits.Request{Names: []string{"gpu"}, Clock: clock.Machine{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`bide_limit_slots{bide_limit="gpu"} 3`, `bide_limit_slots_used{bide_limit="gpu"} 1`, `bide_limit_waiting{bide_limit="gpu"} 0`,
+		`bide_limit_waits_total{bide_limit="gpu"} 0`, `bide_limit_wait_time_seconds_total{bide_limit="gpu"} 0`}
+	if lines := of(); !slices.Equal(lines, want) {
+		t.Errorf("got  %q\nwant %q", lines, want)
+	}
+	held.Release()
+	want[1] = `bide_limit_slots_used{bide_limit="gpu"} 0`
+	if lines := of(); !slices.Equal(lines, want) {
+		t.Errorf("got  %q\nwant %q", lines, want)
+	}
+	limitsAre("limits: {}")
+	if lines := of(); lines != nil {
+		t.Errorf("a limit that the machine has no more: %q", lines)
 	}
 }

@@ -80,6 +80,11 @@ func (p *pages) compare(w http.ResponseWriter, r *http.Request) error {
 			b.Runs[i] = sides[i].head
 		}
 		b.A, b.B = sides[0].head.ID, sides[1].head.ID
+		for _, s := range sides { // also one that is older than the choices, or newer
+			if !slices.ContainsFunc(b.Choices, func(e entry) bool { return e.ID == s.head.ID }) {
+				b.Choices = append(b.Choices, entry{ID: s.head.ID, Name: s.head.Name, Status: s.head.Status, Started: s.head.Started})
+			}
+		}
 		b.fill(sides[0], sides[1])
 		title = "Compare " + sides[0].head.Name + " with " + sides[1].head.Name
 	}
@@ -98,6 +103,7 @@ func (p *pages) side(r *http.Request, id string) (*side, error) {
 			s.head = p.head(run)
 			for _, row := range run.line.Rows() {
 				copied := *row
+				copied.Status, _ = row.Told(s.head.Items)
 				s.rows[row.Path] = &copied
 				s.order = append(s.order, &copied)
 			}

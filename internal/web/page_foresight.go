@@ -271,7 +271,7 @@ func replayed(rec *simulate.Recording, got *simulate.Replayed) *replayPart {
 func forecast(r *simulate.Report) *forecastPart {
 	x := &forecastPart{Sentence: r.Sentence(), Seeds: r.Seeds, Load: loadPlot(r), Took: tookPlot(r)}
 	row := func(name, format string, args ...any) {
-		x.Rows = append(x.Rows, figureLine{name, fmt.Sprintf(format, args...)})
+		x.Rows = append(x.Rows, figureLine{name, strings.ReplaceAll(fmt.Sprintf(format, args...), " %", "\u00a0%")})
 	}
 	row("succeed", "%s", r.Runs.Succeeded.Of(r.Seeds))
 	if r.Runs.Recovered != nil {
@@ -279,11 +279,11 @@ func forecast(r *simulate.Report) *forecastPart {
 	}
 	row("time, median", "%s", simulate.Span(r.Makespan.P50))
 	if r.Median != nil {
-		row("time, the median is known to be", "%s to %s", simulate.Span(r.Median.Low), simulate.Span(r.Median.High))
+		row("time, the median lies within", "%s", between(simulate.Span(r.Median.Low), simulate.Span(r.Median.High)))
 	}
-	row("time, of 90 in 100", "%s to %s", simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95))
+	row("time, of 90 in 100", "%s", between(simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95)))
 	row("attempts, mean", "%s", simulate.Figure(r.Attempts.Mean))
-	row("attempts, of 90 in 100", "%d to %d", r.Attempts.P5, r.Attempts.P95)
+	row("attempts, of 90 in 100", "%s", between(fmt.Sprint(r.Attempts.P5), fmt.Sprint(r.Attempts.P95)))
 	row("retries, mean", "%s", simulate.Figure(r.Retries.Mean))
 	row("waits, mean", "%s", simulate.Span(int64(r.Waits.Mean)))
 	row("dead letters, mean", "%s", simulate.Figure(r.Letters.Mean))

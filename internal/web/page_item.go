@@ -181,15 +181,26 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 	}
 	labels := run.labels()
 	for i := range all {
-		all[i].Label = labels.Of(all[i].Step, all[i].Label, func() (event.Item, error) { return item, err })
+		all[i].Label = labels.Of(all[i].Step, all[i].Label, func() (event.Item, error) {
+			it := item
+			for _, e := range own {
+				if data := e.EditedItem(); data != nil && !e.Time.After(all[i].Began) {
+					it.Data = data
+				}
+			}
+			return it, err
+		})
 	}
 	b.tries(all)
-	label := ""
+	label, names := "", map[string]string{}
+	for _, t := range all {
+		names[t.Step] = t.Label
+	}
 	for _, e := range own {
 		if e.Type == event.ItemStarted {
 			label = e.Label
 		}
-		b.take(e)
+		b.take(e, names)
 	}
 	b.failed(own)
 	b.Name = itemName(label, item)
@@ -291,8 +302,8 @@ func (b *itemBody) commands(r *journal.Reader) error {
 	return nil
 }
 
-// take takes an event of the item itself.
-func (b *itemBody) take(e event.Event) {
+// take takes an event of the item itself. names are what its steps are called, by their paths.
+func (b *itemBody) take(e event.Event, names map[string]string) {
 	line := itemEvent{Event: e}
 	switch e.Type {
 	case event.ItemStarted:
@@ -321,19 +332,16 @@ func (b *itemBody) take(e event.Event) {
 	case event.ItemRequeued:
 		line.Text = "is run again"
 		b.Letter = nil
-		var d struct {
-			Item json.RawMessage `json:"item"`
-		}
-		if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && len(d.Item) > 0 {
+		if data := e.EditedItem(); data != nil {
 			line.Text = "was edited, and is run again"
 			b.Original = cmp.Or(b.Original, b.Data)
-			b.Data = indented(d.Item)
+			b.Data = indented(data)
 		}
 	case event.ItemRemoved:
 		line.Text = "was given up"
 		b.Letter = nil
 	case event.RetryScheduled:
-		line.Text = e.Step + ": attempt " + strconv.Itoa(e.Attempt+1) + " follows in " + timeline.Short(time.Duration(e.DelayMS)*time.Millisecond)
+		line.Text = cmp.Or(names[e.Step], e.Step) + ": attempt " + strconv.Itoa(e.Attempt+1) + " follows in " + timeline.Short(time.Duration(e.DelayMS)*time.Millisecond)
 	case event.ItemMerging:
 		line.Text = "its work is being merged"
 		if e.Status == event.Pending {

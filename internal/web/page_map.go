@@ -128,15 +128,11 @@ func (b *mapBody) fill(run *run) {
 	slices.SortStableFunc(b.Classes, func(x, y classCount) int { return cmp.Compare(y.Count, x.Count) })
 	b.Breakers = run.line.Breakers[max(0, len(run.line.Breakers)-8):]
 	b.due(t)
-	if n := len(t.rate); n > 0 && run.held {
-		good, failed, from := 0, 0, t.rate[n-1].second-59
-		for i := n - 1; i >= 0 && t.rate[i].second >= from; i-- {
-			good += int(t.rate[i].good)
-			failed += int(t.rate[i].failed)
+	if now := time.Now(); run.held {
+		b.ETA = t.eta(now)
+		if rate := t.pace.Rate(now, time.Minute); rate > 0 {
+			b.Rate = strconv.FormatFloat(rate, 'f', 1, 64)
 		}
-		span := max(1, min(60, t.rate[n-1].second-t.rate[0].second+1))
-		b.ETA = t.eta(time.Now())
-		b.Rate = strconv.FormatFloat(float64(good+failed)/float64(span), 'f', 1, 64)
 	}
 }
 

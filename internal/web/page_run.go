@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -76,6 +77,9 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	})
 	if err != nil {
 		return err
+	}
+	if a.Own && a.Merges != "" && head.Status != event.Running && gitwork.FateOf(r.Context(), head.Dir, run.id, event.LeftWork{}, func(string) bool { return false }) == gitwork.MergedSince {
+		a.Unmerged, a.Merges = "Its work was merged by hand", ""
 	}
 	a.Last = p.list.strip(run.id, head.Path, head.Name)
 	if head.Answer = a; head.Status == event.Failed && len(a.Causes) > 0 {

@@ -16,6 +16,9 @@ import (
 // perPage is how many runs, items or letters a page lists.
 const perPage = 100
 
+// maxWaits is how many of the runs that wait stand in the open, above the list.
+const maxWaits = 4
+
 // statuses are the filters of the list, in order.
 var statuses = []string{event.Running, event.Failed, event.CompletedWithFailures, event.Interrupted, event.Succeeded, unreadable}
 
@@ -26,6 +29,11 @@ type runsBody struct {
 	Next     string // the address of the next page; "" for none
 	Previous string
 	Error    string
+	// WaitsSay is how many runs wait for somebody; "" where it is not shown. Of those that
+	// stand with it, some are folded.
+	WaitsSay         string
+	Waits, MoreWaits []WaitingRun
+	Change           bool // there are buttons
 }
 
 // filter is a link that turns a filter on or off.
@@ -63,6 +71,18 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) {
 		if f.Counts[s] > 0 || on {
 			b.Filters = append(b.Filters, filter{Name: s, Count: f.Counts[s], On: on, Href: "/?" + rest.Encode()})
 		}
+	}
+	b.Change = !p.opt.ReadOnly
+	if f.All > 0 && q.From == 0 && q.Text == "" && len(q.Statuses) == 0 {
+		w, err := p.waiting(r.Context())
+		if err != nil && b.Error == "" {
+			b.Error = err.Error()
+		}
+		if w.Says != "" {
+			b.WaitsSay = capital(w.Says)
+		}
+		n := min(maxWaits, len(w.Runs))
+		b.Waits, b.MoreWaits = w.Runs[:n], w.Runs[n:]
 	}
 	b.Next, b.Previous = turn(r, q.From, len(f.Entries), f.Fit)
 	p.problem(w, r, p.show(w, "runs", frame{Title: "Runs", Live: fmt.Sprintf("runs=%d", f.Version), Body: b}))
@@ -132,6 +152,11 @@ func (e entry) Done() (out []ended) {
 		out = append(out, k)
 	}
 	return out
+}
+
+// Empty reports whether a map has succeeded without an item.
+func (e entry) Empty() bool {
+	return e.Kind == workflow.MapReduce.String() && e.Status == event.Succeeded && e.Items.Total == 0
 }
 
 // Otherwise tells of the items that ended neither as they were meant to nor as failures.

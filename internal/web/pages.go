@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
@@ -166,14 +168,15 @@ type runHead struct {
 	Paused                bool
 	AtOnce                int    // items; 0 where that is not known
 	Retries               int    // that wait
-	Action                string // what was asked for last, and how that went
-	ActionFailed          bool
+	Action                told   // what was asked for last, and how that went
+	Here                  string // the address of the page
 }
 
 // headOf tells it, and calls f, if it is not nil, with the run as it was then.
 func (p *pages) headOf(r *http.Request, run *run, f func()) (head *runHead, err error) {
 	err = run.look(r.Context(), func() {
 		head = p.head(run)
+		head.Here = r.URL.RequestURI()
 		if f != nil {
 			f()
 		}
@@ -189,9 +192,9 @@ func (p *pages) head(run *run) *runHead {
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
-		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: run.items.due.len(), AtOnce: t.AtOnce(),
+		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Holdups.Paused.IsZero(), Retries: run.items.due.len(), AtOnce: t.AtOnce(),
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, items.Unchanged, items.KindCounts),
-		Now:  t.Now(now, items, run.items.due.first()),
+		Now:  t.Now(journal.ShortRun(run.id), now, items, run.items.due.first()),
 	}
 	out.Name = cmp.Or(h.Title(), filepath.Base(h.Path))
 	if usd := t.Usage["cost_usd"]; usd > 0 {
@@ -209,8 +212,43 @@ func (p *pages) head(run *run) *runHead {
 	} else {
 		out.Held = false
 	}
-	out.Action, out.ActionFailed = p.lastAction(run)
+	out.Action = p.actions.tells(run)
 	return out
+}
+
+// RetriesAll reports whether the head has a button for all dead letters: where the one cause
+// of all of them stands below it, the button beside that does the same.
+func (h *runHead) RetriesAll() bool {
+	if h.Answer != nil && len(h.Answer.Causes) == 1 && h.Answer.Causes[0].Group != "" && h.Answer.Causes[0].Count == h.Letters {
+		return false
+	}
+	return h.CanRetry
+}
+
+// prose is a text for a person in which what stands between backticks is code.
+func prose(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		if part = template.HTMLEscapeString(part); i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String())
+}
+
+// capital is a text as a sentence of its own begins.
+func capital(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[n:]
+}
+
+// between is from the one to the other, or the one that both are.
+func between(from, to string) string {
+	if from == to {
+		return from
+	}
+	return from + " to " + to
 }
 
 // failedAfter is what a page says where its body tells the error.
@@ -218,6 +256,9 @@ func (h *runHead) failedAfter() string { return "It failed after " + timeline.Sh
 
 var helpers = template.FuncMap{
 	"words":   words,
+	"prose":   prose,
+	"capital": capital,
+	"between": between,
 	"sign":    timeline.Sign,
 	"dur":     timeline.Short,
 	"ms":      func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },

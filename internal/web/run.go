@@ -37,12 +37,12 @@ type run struct {
 	held   bool // a process has the run
 	used   time.Time
 	served int // requests that use it
-	told   told
+	stream streamed
 }
 
-// told is what the stream tells of a map: the same to all of its watchers, so that what
+// streamed is what the stream tells of a map: the same to all of its watchers, so that what
 // it costs does not grow with them.
-type told struct {
+type streamed struct {
 	at     int64
 	made   time.Time
 	status string
@@ -55,11 +55,11 @@ type told struct {
 const toldEvery = 200 * time.Millisecond
 
 // tell gives it for a watcher that stands at a position; r.mu is held.
-func (r *run) tell(after int64) (t *told, cells string) {
-	t = &r.told
+func (r *run) tell(after int64) (t *streamed, cells string) {
+	t = &r.stream
 	if at := r.position(); at != t.at || t.cells == nil {
 		if now := time.Now(); now.Sub(t.made) >= toldEvery {
-			*t = told{at: at, made: now, status: r.line.Status, counts: slices.Clone(r.items.counts[:]), total: len(r.items.cells), cells: map[int64]string{}}
+			*t = streamed{at: at, made: now, status: r.line.Status, counts: slices.Clone(r.items.counts[:]), total: len(r.items.cells), cells: map[int64]string{}}
 		}
 	}
 	cells, ok := t.cells[after]
@@ -148,6 +148,14 @@ func (r *run) look(ctx context.Context, f func()) error {
 	}
 	f()
 	return nil
+}
+
+// lookAnew is look with what is known now, however short ago somebody looked.
+func (r *run) lookAnew(f func()) error {
+	r.mu.Lock()
+	r.read, r.asked = time.Time{}, time.Time{}
+	r.mu.Unlock()
+	return r.look(context.Background(), f)
 }
 
 // changes gives the cells that changed after a position: for each the distance

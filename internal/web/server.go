@@ -46,6 +46,8 @@ type Options struct {
 	// Program is the command that actions run, to which their arguments are
 	// added; nil means this program.
 	Program []string
+	// Waiting gives the runs that wait for somebody; nil: the list of runs has none of it.
+	Waiting func(context.Context) (Waiting, error)
 	// Reissued, where it is not nil, is told the address to open the next
 	// browser with, each time one was let in.
 	Reissued func(url string)
@@ -64,6 +66,7 @@ type Server struct {
 	// patience is how long a reader of the stream may take to take a message.
 	patience time.Duration
 	meter    *meter
+	waits    waits
 	shares   shares
 	// foresightSlot lets one page of foresight be computed at a time.
 	foresightSlot  chan struct{}
@@ -111,6 +114,15 @@ func (s *Server) Outside(path string) (urls []string) {
 	return urls
 }
 
+// Elsewhere gives the same address under each name that other machines may know this one by,
+// where it listens on all of its addresses. It speaks no TLS.
+func (s *Server) Elsewhere(path string) (urls []string) {
+	for _, name := range s.guard.own {
+		urls = append(urls, s.guard.entranceAt("http://"+name, path))
+	}
+	return urls
+}
+
 // Serve serves until ctx ends, which is no error.
 func (s *Server) Serve(ctx context.Context) error {
 	handler, err := s.handler()
@@ -141,6 +153,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			err = h.Close()
 		}
 	}
+	s.waits.work.Wait()
 	return errors.Join(err, s.runs.close())
 }
 

@@ -41,11 +41,11 @@ const sharedFor = time.Second
 func (p *pages) share(f page) page {
 	return func(w http.ResponseWriter, r *http.Request, run *run) error {
 		var at int64
-		if err := run.look(r.Context(), func() { at = run.position() }); err != nil {
+		var action told
+		if err := run.look(r.Context(), func() { at, action = run.position(), p.actions.tells(run) }); err != nil {
 			return err
 		}
-		said, failed := p.lastAction(run)
-		s, ours := p.shares.take(r.URL.RequestURI(), fmt.Sprint(at, failed, said))
+		s, ours := p.shares.take(r.URL.RequestURI(), fmt.Sprint(at, action))
 		if ours {
 			if err := s.make(f, r, run); err != nil {
 				return err

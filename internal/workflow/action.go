@@ -3,23 +3,26 @@ package workflow
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/template"
 )
 
-// actionKeys are the keys of which a step has exactly one. validate is one
-// only where it stands alone.
-var actionKeys = []string{
-	"shell", "claude", "command", "http", "write_file", "foreach", "goal_seek", "test", "pipeline", "workflow", "use", "template", "analyze", "handler",
+// actionKey is the row of a key that says what a step does; nil for others.
+func (d *decoder) actionKey(key string) *field {
+	for _, t := range d.stepTables() {
+		if f, ok := t.field(key); ok && f.act != nil {
+			return f
+		}
+	}
+	return nil
 }
 
-// isAction reports whether a key says what a step does.
+// isAction reports whether a key is one of which a step has exactly one.
 func (d *decoder) isAction(key string) bool {
-	return slices.Contains(actionKeys, key) || d.file.Agents[key] != nil
+	f := d.actionKey(key)
+	return f != nil && !f.alone
 }
 
 // action reads what a step does into s.Action; nil after an error.
@@ -38,72 +41,84 @@ func (d *decoder) action(o *object, s *Step) {
 		d.errorf(o.keyNode(written[1]), "several-actions", "a step has one action; this has %s", strings.Join(written, " and ")).
 			Suggest("make it %d steps", len(written))
 		o.skip(written...)
-		o.skip("with", "do", "parallel", "max_items", "args")
+		besideActions(o)
 		return
 	}
 	key := written[0]
+	f := d.actionKey(key)
 	n := o.peek(key)
 	o.skip(key)
 	d.noteFormer(o, o.keyNode(key))
-	if n.kind == nullNode && key != "analyze" {
+	if n.kind == nullNode && f.inert == "" {
 		d.errorf(o.keyNode(key), "empty-action", "the step's %s is empty", key).Suggest("write what it does behind %s:", key)
-		o.skip("with", "do", "parallel", "max_items", "args", "name")
+		besideActions(o)
 		return
 	}
-	if n.scalar() && key != "analyze" && strings.TrimSpace(n.text) == "" {
+	if n.scalar() && f.inert == "" && strings.TrimSpace(n.text) == "" {
 		d.errorf(n, "empty-action", "the step's %s is empty", key).Suggest("write what it does behind %s:", key)
 		return
 	}
-	s.Action = d.actionOf(o, s, key, n)
+	s.Action = f.act(d, o, s, key, n)
 }
 
-// actionOf reads the one action of a step. A typed nil never leaves it.
-func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
-	switch key {
-	case "shell":
-		if t := d.text(n, key); t != nil {
-			return &Shell{Text: t}
-		}
-	case "claude":
-		if t := d.text(n, key); t != nil {
-			return d.prompt(o, t, "")
-		}
-	case "command":
-		switch a := d.legacyCommand(n).(type) {
-		case *Claude:
-			d.tellCommand(n, "command:", o)
-			return d.prompt(o, a.Text, "")
-		default:
-			return a
-		}
-	case "http":
-		return actionOrNil(d.http(n))
-	case "write_file":
-		return actionOrNil(d.writeFile(n))
-	case "foreach":
-		return actionOrNil(d.foreach(o, n, s.Path))
-	case "goal_seek":
-		return actionOrNil(d.goalSeek(n, s.Path))
-	case "test":
-		return actionOrNil(d.test(o, n, s))
-	case "pipeline":
-		if t := d.text(n, key); t != nil {
-			return &Pipeline{File: t, With: d.with(o)}
-		}
-	case "workflow", "use", "template":
-		return actionOrNil(d.call(o, n, key))
-	case "analyze":
-		f, _ := stepTable.field("analyze")
-		d.warnf(o.keyNode(key), "no-effect", "analyze has no effect: %s", f.inert).Suggest("remove the step")
-		return &Analyze{}
-	case "handler":
-		d.errorf(n, "unsupported", "handler: names a handler of the program it was written for, which does not exist here").
-			Suggest("put its commands into a shell: or claude: step")
-	default:
-		if t := d.text(n, key); t != nil {
-			return d.prompt(o, t, key)
-		}
+// besideActions passes over the keys of a step that belong to an action which is wrong.
+func besideActions(o *object) {
+	stepTable.skip(o, &arguments{}, &loopSteps{}, &Foreach{}, &promptWords{})
+}
+
+// The readers of actions, which are nil after an error: a typed nil never leaves them.
+
+func shellAction(d *decoder, _ *object, _ *Step, key string, n *node) Action {
+	if t := d.text(n, key); t != nil {
+		d.tellKeys(n, "the command")
+		return &Shell{Text: t}
 	}
+	return nil
+}
+
+func claudeAction(d *decoder, o *object, _ *Step, key string, n *node) Action {
+	if t := d.text(n, key); t != nil {
+		return d.prompt(o, t, "")
+	}
+	return nil
+}
+
+// agentAction is the prompt of an agent whose name is the key.
+func agentAction(d *decoder, o *object, _ *Step, key string, n *node) Action {
+	if t := d.text(n, key); t != nil {
+		return d.prompt(o, t, key)
+	}
+	return nil
+}
+
+func commandAction(d *decoder, o *object, _ *Step, key string, n *node) Action {
+	a := d.legacyCommand(n, key)
+	if c, ok := a.(*Claude); ok {
+		d.tellCommand(n, key+":", o)
+		return d.prompt(o, c.Text, "")
+	}
+	return a
+}
+
+func pipelineAction(d *decoder, o *object, _ *Step, key string, n *node) Action {
+	if t := d.text(n, key); t != nil {
+		return &Pipeline{File: t, With: argumentsOf(o).list}
+	}
+	return nil
+}
+
+func callAction(d *decoder, o *object, _ *Step, key string, n *node) Action {
+	return actionOrNil(d.call(o, n, key))
+}
+
+func analyzeAction(d *decoder, o *object, _ *Step, key string, _ *node) Action {
+	d.warnf(o.keyNode(key), "no-effect", "%s has no effect: %s", key, o.row(key).inert).Suggest("remove the step")
+	return &Analyze{}
+}
+
+func handlerAction(d *decoder, _ *object, _ *Step, key string, n *node) Action {
+	d.errorf(n, "unsupported", "%s: names a handler of the program it was written for, which does not exist here", key).
+		Suggest("put its commands into a shell: or claude: step")
 	return nil
 }
 
@@ -120,8 +135,8 @@ func actionOrNil[T any, P interface {
 
 // legacyCommand reads the text of command:, which is a prompt, or says itself
 // what it is: "claude: /review", "shell: make". Nil after an error.
-func (d *decoder) legacyCommand(n *node) Action {
-	if !d.isText(n, "command") {
+func (d *decoder) legacyCommand(n *node, key string) Action {
+	if !d.isText(n, key) {
 		return nil
 	}
 	text := n.text
@@ -145,19 +160,28 @@ func (d *decoder) legacyCommand(n *node) Action {
 // actionless is a step without an action key: a validation of its own, a
 // prompt in the legacy form, or a mistake.
 func (d *decoder) actionless(o *object, s *Step) {
-	if n := o.take("validate"); n != nil {
-		s.Action = actionOrNil(d.validate(n, s.Path))
+	var alone scoring
+	if stepTable.read(o, &alone); alone.check != nil {
+		s.Action = actionOrNil(d.validate(alone.check, s.Path))
 		return
 	}
-	names := slices.AppendSeq(append(slices.Clone(actionKeys), "validate"), maps.Keys(d.file.Agents))
+	var names []string
+	for _, t := range d.stepTables() {
+		for _, f := range t.fields() {
+			if f.act != nil {
+				names = append(names, f.key)
+			}
+		}
+	}
 	if mistaken, near := o.mistaken(names, foreignActions); mistaken != nil {
 		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).
 			Suggest("%s", cmp.Or(instead[mistaken.text], fmt.Sprintf("did you mean %q?", near)))
 		o.skip(mistaken.text)
 		return
 	}
-	if n := o.take("name"); n != nil && n.scalar() {
-		d.namedPrompt(o, n, s)
+	var p promptName
+	if stepTable.read(o, &p); p.name.val != nil && p.name.val.scalar() {
+		d.namedPrompt(o, p.name, s)
 		return
 	}
 	if key, text := o.asAgent(); key != nil {
@@ -165,9 +189,9 @@ func (d *decoder) actionless(o *object, s *Step) {
 		o.skip("agent", "prompt")
 		return
 	}
-	p := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
-	p.EndColumn = 0
-	p.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
+	problem := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
+	problem.EndColumn = 0
+	problem.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
 }
 
 // asAgent finds the keys of others for a step of an agent, and says how such a step is
@@ -199,13 +223,18 @@ func (o *object) asAgent() (key *node, text string) {
 var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell"}
 
 // namedPrompt reads {name: x, args: […]}: the agent's command /x.
-func (d *decoder) namedPrompt(o *object, n *node, s *Step) {
+func (d *decoder) namedPrompt(o *object, name written, s *Step) {
+	n := name.val
 	text := slashed(n.text)
-	for _, a := range o.strings("args") {
+	var words promptWords
+	stepTable.read(o, &words)
+	for _, a := range words.list(o) {
 		text += " " + a.text
 	}
-	text += d.inputsOf(o, s)
-	if !o.has("args") && strings.Contains(strings.TrimSpace(n.text), " ") {
+	more := promptInputs{step: s}
+	stepTable.read(o, &more)
+	text += more.text
+	if !words.there() && strings.Contains(strings.TrimSpace(n.text), " ") {
 		d.warnf(n, "name-as-prompt", "this step has no action, so its name is run as the agent prompt %q", short(text)).
 			Suggest("write claude: %s to say so, or add the action that is missing", short(text))
 	}
@@ -213,25 +242,48 @@ func (d *decoder) namedPrompt(o *object, n *node, s *Step) {
 		s.Action = &Claude{Text: t}
 	}
 	if len(o.n.pairs) == 1 {
-		d.migration.replace(o.keyNode("name"), "claude")
+		d.migration.replace(name.key, "claude")
 		d.migration.replace(n, slashed(n.text))
 	} else {
-		d.migration.liftPrompt(o, n, text)
+		d.migration.liftPrompt(name, words.written, more.there, text)
 	}
 }
 
 // prompt reads what stands beside an agent's prompt.
 func (d *decoder) prompt(o *object, t *template.Text, provider string) Action {
-	c := &Claude{Text: t, Provider: provider, Args: texts(o.strings("args"))}
-	if v, ok := o.flag("skip_permissions"); ok {
-		c.SkipPermissions = &v
-		if a := d.file.Agents[provider]; v && a != nil && !a.asksPermissions() {
-			d.warnf(o.keyNode("skip_permissions"), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", provider).
-				Suggest("write the option that its program has for this into its command, under agents:")
-		}
-	}
-	d.continueSession(o, c)
+	c := &Claude{Text: t, Provider: provider}
+	stepTable.read(o, c)
+	var words promptWords
+	stepTable.read(o, &words)
+	c.Args = texts(words.list(o))
 	return c
+}
+
+// promptWords are the words that stand beside a prompt, and promptName the prompt that
+// is the name of a step.
+type (
+	promptWords struct{ written }
+	promptName  struct{ name written }
+)
+
+func (w promptWords) list(o *object) []*node {
+	if w.val == nil {
+		return nil
+	}
+	return o.stringsAt(w.val, w.key.text)
+}
+
+// skipPermissions reads whether an agent asks for permissions.
+func (d *decoder) skipPermissions(o *object, key string, n *node, c *Claude) {
+	v, ok := d.flag(o, d.resolved(n), key)
+	if !ok {
+		return
+	}
+	c.SkipPermissions = &v
+	if a := d.file.Agents[c.Provider]; v && a != nil && !a.asksPermissions() {
+		d.warnf(o.keyNode(key), "no-effect", "%s has no effect: the agent %q is not the claude program", key, c.Provider).
+			Suggest("write the option that its program has for this into its command, under agents:")
+	}
 }
 
 // asksPermissions reports whether the agent's program knows how to skip
@@ -243,9 +295,15 @@ func (a *Agent) asksPermissions() bool {
 	return a.BuiltIn || len(a.Command[0].Refs()) > 0 || filepath.Base(a.Command[0].String()) == "claude"
 }
 
-// with reads the arguments of a pipeline or workflow.
-func (d *decoder) with(o *object) []Arg {
-	return firstOf(o, []string{"with", "parameters"}, d.args)
+// arguments are those of a step's pipeline or workflow, as a map and one by one.
+type arguments struct {
+	n    *node
+	list []Arg
+}
+
+func argumentsOf(o *object) (a arguments) {
+	stepTable.read(o, &a)
+	return a
 }
 
 func (d *decoder) args(n *node, key string) []Arg {
@@ -261,16 +319,16 @@ func (d *decoder) call(o *object, n *node, key string) *Call {
 		d.wrong(n, key, "the name of an imported workflow or of a template").Suggest("for example: workflow: deploy, with the import's name under imports")
 		return nil
 	}
-	with := cmp.Or(o.peek("with"), o.peek("parameters"))
-	c := &Call{Workflow: n.text, With: d.with(o)}
-	d.calls = append(d.calls, pendingCall{c, n, with})
+	with := argumentsOf(o)
+	c := &Call{Workflow: n.text, With: with.list}
+	d.calls = append(d.calls, pendingCall{c, n, with.n})
 	return c
 }
 
 // test reads the old name of a shell step with a repair loop.
-func (d *decoder) test(step *object, n *node, s *Step) *Shell {
+func (d *decoder) test(step *object, s *Step, key string, n *node) *Shell {
 	if n.scalar() {
-		if t := d.text(n, "test"); t != nil {
+		if t := d.text(n, key); t != nil {
 			return &Shell{Text: t, Test: true}
 		}
 		return nil
@@ -279,15 +337,28 @@ func (d *decoder) test(step *object, n *node, s *Step) *Shell {
 	if !ok {
 		return nil
 	}
-	d.liftInto(step, "test", n, map[string]string{"command": "test", "shell": "test"}, "the command and its repairs stand inside test:", "test: COMMAND, with on_failure: beside it")
+	d.liftInto(step, key, n, map[string]string{"command": key, "shell": key}, "the command and its repairs stand inside test:", "test: COMMAND, with on_failure: beside it")
 	defer o.close()
-	t := o.text("command", "shell")
+	var command commandText
+	testTable.read(o, &command)
 	d.nested++
-	read(o, "on_failure", &s.OnFailure, func(n *node) *Handler { return d.onFailure(n, s) })
+	testTable.read(o, s)
 	d.nested--
+	t := command.text(d)
 	if t == nil {
 		d.errorf(n, "missing-key", "a test needs a command").Suggest("for example: test: {command: make test}")
 		return nil
 	}
 	return &Shell{Text: t, Test: true}
+}
+
+// commandText is a command that stands under one of several keys.
+type commandText struct{ written }
+
+// text reads it; nil where it is not written, or after an error.
+func (c commandText) text(d *decoder) *template.Text {
+	if c.val == nil {
+		return nil
+	}
+	return d.text(c.val, c.key.text)
 }

@@ -86,6 +86,19 @@ func (p ErrorPolicy) ItemRetry() *retry.Policy {
 // a list or of a variable. A variable that nothing has set is taken for a command.
 func (f *Foreach) Command() bool { return f.Text != nil && !f.Text.IsReference() }
 
+// FindsWidth reports whether a file, or one that it calls, has a map or a foreach that finds
+// out how many run at once, and begins with as many as there are processors.
+func FindsWidth(f *File) (finds bool) {
+	for _, f := range Files(f) {
+		finds = finds || f.Map != nil && f.Map.Adaptive != nil && f.Map.Adaptive.Min == 0
+		Walk(f, func(s *Step) {
+			each, is := s.Action.(*Foreach)
+			finds = finds || is && each.Adaptive != nil && each.Adaptive.Min == 0
+		})
+	}
+	return finds
+}
+
 // Timeouts are those of a call of the workflow, of which the shorter one counts.
 func (w *SubWorkflow) Timeouts() [2]Duration { return [2]Duration{w.Timeout, w.File.Timeout} }
 

@@ -102,13 +102,17 @@ func (d *decoder) chains() {
 }
 
 // chain checks the keys beside first_of.
-func (d *decoder) chain(o *object, a *Agent) {
-	for _, key := range []string{"command", "output", "env", "skip_permissions", "stdin"} {
-		if o.has(key) {
-			d.errorf(o.keyNode(key), "contradiction", "the agent %q is a chain (first_of), and has no %s of its own", a.Name, key).Suggest("write %s at its agents", key)
+func (d *decoder) chain(o *object, a *Agent, w written) {
+	if w.val != nil {
+		a.FirstOf = d.firstOf(o.stringsAt(w.val, w.key.text))
+	}
+	for _, p := range o.n.pairs {
+		if f, ok := agentTable.field(p.key.text); ok && f.in(&agentProgram{Agent: a}) {
+			d.errorf(p.key, "contradiction", "the agent %q is a chain (first_of), and has no %s of its own", a.Name, f.key).Suggest("write %s at its agents", f.key)
+			o.skip(f.key)
 		}
 	}
-	if n := o.peek("first_of"); len(a.FirstOf) < 2 && !d.full() {
-		d.errorf(cmp.Or(n, o.n), "bad-value", "first_of of the agent %q needs two agents at least", a.Name).Suggest("for example: first_of: [claude, codex]")
+	if len(a.FirstOf) < 2 && !d.full() {
+		d.errorf(cmp.Or(w.val, o.n), "bad-value", "first_of of the agent %q needs two agents at least", a.Name).Suggest("for example: first_of: [claude, codex]")
 	}
 }

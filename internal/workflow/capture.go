@@ -10,17 +10,16 @@ func defaultCapture() Capture {
 }
 
 // capture reads the variable that takes a step's output, and its format.
-func (d *decoder) capture(o *object, n *node, c *Capture) {
+func (d *decoder) capture(o *object, key string, n *node, c *Capture) {
 	switch {
 	case n.kind == mapNode:
 		m, _ := d.object(n, captureTable) // it is a map
-		c.Name = d.identifier(m, "output")
-		c.Format = m.choice(c.Format, "format")
+		captureTable.read(m, c)
 		m.close()
 	case d.madeName(n):
-		c.Text = d.text(n, "capture")
+		c.Text = d.text(n, key)
 	default:
-		c.Name = d.identifierAt(o, n, "capture")
+		c.Name = d.identifierAt(o, n, key)
 	}
 	c.Set = c.Name != "" || c.Text != nil
 }
@@ -34,9 +33,9 @@ func (d *decoder) madeName(n *node) bool {
 	return strings.Contains(d.resolved(n).text, "${")
 }
 
-func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
+func (d *decoder) captureOutput(o *object, key string, n *node, c *Capture) {
 	if d.madeName(n) && !c.Set {
-		c.Text = d.text(n, "capture_output")
+		c.Text = d.text(n, key)
 		c.Set = c.Text != nil
 		return
 	}
@@ -53,7 +52,7 @@ func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
 			c.Off = false
 		}
 	case n.kind != strNode || !identifierText().MatchString(n.text):
-		o.hint(d.wrong(n, "capture_output", "true, false or the name of a variable"), "capture_output")
+		o.hint(d.wrong(n, key, "true, false or the name of a variable"), key)
 	case c.Name != "" && c.Name != n.text:
 		d.warnf(n, "contradiction", "capture_output names %q and capture names %q, which counts", n.text, c.Name).Suggest("keep one of the two")
 	default:
@@ -113,13 +112,13 @@ func (d *decoder) streamNames(names []*node, c *Capture) {
 }
 
 // outputs reads the named outputs of a step.
-func (d *decoder) outputs(n *node) []Output {
+func (d *decoder) outputs(n *node, key string) []Output {
 	var list []Output
-	for _, p := range d.pairs(n, "outputs", "a map of names", "outputs: {report: {file_pattern: '*.md'}}") {
+	for _, p := range d.pairs(n, key, "a map of names", "outputs: {report: {file_pattern: '*.md'}}") {
 		out := Output{Name: p.key.text, Pos: p.key.pos}
 		d.named(out.Name)
 		if p.val.scalar() {
-			d.shortOutput(p.val, &out)
+			d.shortOutput(p.val, key, &out)
 			list = append(list, out)
 			continue
 		}
@@ -128,8 +127,12 @@ func (d *decoder) outputs(n *node) []Output {
 			continue
 		}
 		outputTable.read(o, &out)
+		var older outputForm
+		outputTable.read(o, &older)
 		o.close()
-		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil && !o.has("extract_from") {
+		if older.n != nil {
+			d.extracted(older.n, &out)
+		} else if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil {
 			d.errorf(p.val, "missing-key", "the output %q says nothing about where it comes from", out.Name).
 				Suggest("write one of file_pattern, json_path and value")
 			continue
@@ -139,14 +142,17 @@ func (d *decoder) outputs(n *node) []Output {
 	return list
 }
 
+// outputForm is an output in an older form.
+type outputForm struct{ n *node }
+
 // shortOutput decides what a single text means: a JSONPath, a text with
 // variables, or a file pattern.
-func (d *decoder) shortOutput(n *node, out *Output) {
+func (d *decoder) shortOutput(n *node, key string, out *Output) {
 	switch text := n.text; {
 	case strings.HasPrefix(text, "$.") || strings.HasPrefix(text, "$["):
-		out.JSONPath = d.jsonPath(n, "outputs")
+		out.JSONPath = d.jsonPath(n, key)
 	case strings.Contains(text, "$"):
-		out.Value = d.text(n, "outputs")
+		out.Value = d.text(n, key)
 	default:
 		out.FilePattern = text
 	}

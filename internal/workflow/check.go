@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -34,6 +35,9 @@ const maxUses = 100_000
 
 // outputFile finds a text that sets variables through the file of BIDE_OUTPUT.
 var outputFile = pattern.Lazy(`(BIDE|PRODIGY)_OUTPUT`)
+
+// outputName finds a name that such a text may set.
+var outputName = pattern.Lazy(`(?:^|[^\w.-])([A-Za-z_][\w-]*)(?:=|<<)`)
 
 func (d *decoder) note(u use) {
 	if len(d.uses) >= maxUses || len(u.path) == 0 || d.judging > 0 && slices.Contains(resultNames, u.path[0].Name) {
@@ -64,7 +68,7 @@ var builtin = []string{
 // Given are the variables that a command finds in its environment, beside those of the file.
 var Given = []string{"BIDE_RUN", "BIDE_AUTOMATION", "PRODIGY_AUTOMATION", "BIDE_OUTPUT", "PRODIGY_OUTPUT", "BIDE_ITEM", "BIDE_ATTEMPT", "BIDE_LAST_EXIT",
 	"BIDE_LAST_ERROR", "BIDE_PROBE", "BIDE_RECOVERED", "BIDE_STATUS", "BIDE_MESSAGE", "BIDE_RESULTS_FILE", "BIDE_GOAL_ATTEMPT", "PRODIGY_VALIDATION",
-	"BIDE_SUPERVISOR", "BIDE_V1"}
+	"BIDE_LIMITS", "BIDE_SUPERVISOR", "BIDE_V1"}
 
 // lone are those of them that have no members.
 var lone = []string{"item", "item_json", "item_id", "item_index", "item_total", "index", "total", "uuid"}
@@ -80,7 +84,7 @@ var members = map[string][]string{
 	"last": resultMembers, "shell": resultMembers, "claude": resultMembers, "http": resultMembers, "write_file": resultMembers,
 	"test":     slices.Concat(resultMembers, []string{"attempt"}),
 	"error":    {"message", "class", "exit_code", "step", "attempts", "output", "stderr", "timestamp"},
-	"hold":     {"signature", "message", "items"},
+	"hold":     {"text", "signature", "message", "items"},
 	"evidence": {"output", "check", "message"},
 	"step":     gitMembers,
 	"workflow": slices.Concat([]string{"name", "id", "iteration", "status", "message", "class"}, gitMembers),
@@ -136,12 +140,14 @@ func (d *decoder) check() {
 	}
 	d.uncounted()
 	d.uncountedOfItems()
+	d.askedAtTheEnd()
 	d.sameFiles()
 	d.checkForeign()
 	d.placeholders()
 	d.unclosed()
 	d.bashisms()
 	d.knownNames()
+	d.dataAsCode()
 	for _, u := range d.uses {
 		d.checkUse(u)
 	}
@@ -193,6 +199,40 @@ func (d *decoder) uncounted() {
 	})
 }
 
+// askedAtTheEnd warns about agents of merge that are to resolve conflicts and are asked
+// at the end of the run as well, where there is none. One with a condition, or that is
+// told of the branches to merge, is meant for the end.
+func (d *decoder) askedAtTheEnd() {
+	if d.file.Merge == nil || d.file.Map == nil {
+		return
+	}
+	ofMerge := func(t *template.Text, members ...string) bool {
+		return t != nil && slices.ContainsFunc(t.Refs(), func(r template.Ref) bool {
+			return len(r.Path) > 1 && r.Path[0].Name == "merge" && (len(members) == 0 || slices.Contains(members, r.Path[1].Name))
+		})
+	}
+	var look func(steps []*Step)
+	look = func(steps []*Step) {
+		for _, s := range steps {
+			if s.When != nil || d.full() {
+				continue
+			}
+			switch a := s.Action.(type) {
+			case *Foreach:
+				if !ofMerge(a.Text) {
+					look(a.Do)
+				}
+			case *Claude:
+				if !ofMerge(a.Text, "source_branch", "target_branch") {
+					d.warnAt(s.Pos, "asked-without-conflict", "this agent is asked when an item meets a conflict, and once more at the end of the run, where nothing conflicts").
+						Suggest("to ask it in conflicts alone, write beside it: when: ${merge.conflicts}")
+				}
+			}
+		}
+	}
+	look(d.file.Merge.Steps)
+}
+
 // eachAgent visits the steps of the file that ask an agent.
 func (d *decoder) eachAgent(visit func(*Claude)) {
 	Walk(d.file, func(s *Step) {
@@ -222,6 +262,11 @@ func (d *decoder) duplicateIDs() {
 func (d *decoder) knownNames() {
 	f := d.file
 	d.named(builtin...)
+	for _, name := range d.outputNames {
+		if d.names[name] == 0 { // a step's name may stand before =
+			d.named(name)
+		}
+	}
 	d.namesOf(f)
 	for _, vars := range f.Profiles {
 		d.namedBy(vars)
@@ -341,7 +386,7 @@ func (d *decoder) checkUse(u use) {
 	case ofShell && u.code && !strings.Contains(standIn, "-"):
 		p.Suggest("did you mean ${%s:-%s}? a name may have a - in it, so that what stands in for a variable follows :-", shell, standIn)
 	default:
-		p.Suggest("set it with capture: or env:, or write ${%s:-} where it may be unset", head)
+		p.Suggest("set it with capture: or env:, or in a step before with a line %[1]s=… in the file $BIDE_OUTPUT, or write ${%[1]s:-} where it may be unset", head)
 	}
 	if d.toRun && d.certain(u, head) {
 		p.Severity = diag.Error

@@ -45,7 +45,8 @@ func (c *composer) other(src *source) *node {
 	tree = sub.compose(tree)
 	c.imports = append(c.imports, sub.imports...)
 	if tree.kind == listNode { // a bare list of steps
-		tree = &node{kind: mapNode, pos: tree.pos, src: tree.src, pairs: []pair{{tree.as("commands"), tree}}}
+		var own fileSteps
+		tree = &node{kind: mapNode, pos: tree.pos, src: tree.src, pairs: []pair{{tree.as(fileTable.keyFor(&own, &own.list)), tree}}}
 	}
 	return tree
 }
@@ -54,26 +55,27 @@ func (c *composer) compose(n *node) *node {
 	if n.kind != mapNode {
 		return n
 	}
-	own := n
-	if e := own.get("extends"); e != nil && e.kind != nullNode {
-		if base := c.extends(e); base != nil {
+	var own composedOf
+	fileTable.look(n, &own)
+	if w := own.extends; w.val != nil {
+		if base := c.extends(w.key.text, w.val); base != nil {
 			n = mergeOver(sameSteps(base), sameSteps(n))
 		}
 	}
-	if t := own.get("template"); t != nil && t.kind != nullNode {
+	if t := own.template.val; t != nil {
 		if base := c.template(t); base != nil {
 			n = joinTrees(sameSteps(base), sameSteps(n))
 		}
 	}
-	if i := own.get("imports"); i != nil && i.kind != nullNode {
+	if i := own.imports.val; i != nil {
 		n = c.importAll(i, n)
 	}
 	return n
 }
 
-func (c *composer) extends(n *node) *node {
+func (c *composer) extends(key string, n *node) *node {
 	if !n.scalar() {
-		c.d.wrong(n, "extends", "a file").Suggest("for example: extends: base.yml")
+		c.d.wrong(n, key, "a file").Suggest("for example: extends: base.yml")
 		return nil
 	}
 	if c.outer != nil {
@@ -85,7 +87,7 @@ func (c *composer) extends(n *node) *node {
 	if isFileName(n.text) || strings.ContainsRune(n.text, '/') {
 		places = append(c.l.near(c.dir, n.text), places...)
 	}
-	src := c.l.open(c.d, n, "extends", slices.Compact(places))
+	src := c.l.open(c.d, n, key, slices.Compact(places))
 	if src == nil {
 		return nil
 	}
@@ -94,9 +96,13 @@ func (c *composer) extends(n *node) *node {
 
 // templateEntry is the template of a file, and importEntry one of its imports.
 type templateEntry struct {
-	name         string
-	source, with *node
+	name           string
+	source         *node
+	with, override written
 }
+
+// templateFile is the file of a template.
+type templateFile struct{ n *node }
 
 type importEntry struct {
 	path      *node
@@ -117,12 +123,11 @@ func (c *composer) template(n *node) *node {
 		if entry.source == nil {
 			entry.source = n.as(entry.name)
 		}
-		if entry.with != nil {
-			values, later := c.d.literalArgs(entry.with)
+		if w := entry.with; w.val != nil {
+			values, later := c.d.literalArgs(w.val, w.key.text)
 			maps.Copy(c.with, values)
 			maps.Copy(c.later, later)
 		}
-		defer o.skip("override")
 	}
 	places := c.templatePlaces(&entry.source)
 	if places == nil {
@@ -133,11 +138,10 @@ func (c *composer) template(n *node) *node {
 		return nil
 	}
 	tree := c.other(src)
-	over := n.get("override")
-	if tree == nil || over == nil || over.kind == nullNode {
+	if tree == nil || entry.override.val == nil {
 		return tree
 	}
-	for _, p := range c.d.valuePairs(over, "override") {
+	for _, p := range c.d.valuePairs(entry.override) {
 		tree = c.override(tree, p)
 	}
 	return tree
@@ -150,7 +154,9 @@ func (c *composer) templatePlaces(source **node) []string {
 	isFile := false
 	if n.kind == mapNode {
 		o, _ := c.d.object(n, templateSourceTable) // it is a map
-		f := o.take("file")
+		var at templateFile
+		templateSourceTable.read(o, &at)
+		f := at.n
 		o.close()
 		if f == nil || !f.scalar() {
 			c.d.errorf(n, "missing-key", "a template's source written as a map has file:").Suggest("for example: source: {file: ci.yml}")
@@ -260,8 +266,9 @@ func (c *composer) importOne(n, own *node, called map[string]bool) *node {
 		return own
 	}
 	names := []string{strings.TrimSuffix(filepath.Base(src.path), filepath.Ext(src.path))}
-	if name := tree.get("name"); name != nil && name.scalar() {
-		names = append(names, name.text)
+	var stated fileName
+	if fileTable.look(tree, &stated); stated.val != nil && stated.val.scalar() {
+		names = append(names, stated.val.text)
 	}
 	if entry.alias != "" {
 		names = []string{entry.alias}
@@ -280,17 +287,29 @@ func (c *composer) importOne(n, own *node, called map[string]bool) *node {
 	return joinTrees(sameSteps(tree), sameSteps(own))
 }
 
+// fileName is the name of a file, and stepCalled the names of a step.
+type (
+	fileName   struct{ written }
+	stepCalled struct{ id, name written }
+)
+
+// stepNames are the names of a step as it is written: for variables, and for people.
+func stepNames(n *node) (id, name *node) {
+	var s stepCalled
+	stepTable.look(n, &s)
+	return s.id.val, s.name.val
+}
+
 // selected keeps of a tree only the steps and workflows of some names.
 func (c *composer) selected(tree *node, names []*node) *node {
 	found := map[string]bool{}
-	wanted := func(n *node) bool {
-		if n == nil || !n.scalar() {
-			return false
-		}
-		for _, want := range names {
-			if want.text == n.text {
-				found[n.text] = true
-				return true
+	wanted := func(id, name *node) bool {
+		for _, n := range []*node{id, name} {
+			for _, want := range names {
+				if n != nil && n.scalar() && want.text == n.text {
+					found[n.text] = true
+					return true
+				}
 			}
 		}
 		return false
@@ -301,9 +320,9 @@ func (c *composer) selected(tree *node, names []*node) *node {
 		v := *p.val
 		switch p.key.text {
 		case "commands", "steps", "setup", "reduce", "merge", "finally":
-			v.items = slices.DeleteFunc(slices.Clone(v.items), func(s *node) bool { return !wanted(s.get("id")) && !wanted(s.get("name")) })
+			v.items = slices.DeleteFunc(slices.Clone(v.items), func(s *node) bool { return !wanted(stepNames(s)) })
 		case "workflows", "sub_workflows":
-			v.pairs = slices.DeleteFunc(slices.Clone(v.pairs), func(q pair) bool { return !wanted(q.key) })
+			v.pairs = slices.DeleteFunc(slices.Clone(v.pairs), func(q pair) bool { return !wanted(q.key, nil) })
 		}
 		out.pairs = append(out.pairs, pair{p.key, &v})
 	}

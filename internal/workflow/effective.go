@@ -30,7 +30,11 @@ const labelWidth = 72
 // first line of that, cut as a label is. It is "" where the label has no variables, or
 // one whose value costs something or is another each time (cmd:, file:, date:, uuid).
 func (s *Step) Filled(sc template.Scope, m *mask.Masker) string {
-	label := cmp.Or(s.Name, s.ID, s.firstLine())
+	return FillLabel(cmp.Or(s.Name, s.ID, s.firstLine()), sc, m)
+}
+
+// FillLabel is Filled of a label that stands alone, as a record has it.
+func FillLabel(label string, sc template.Scope, m *mask.Masker) string {
 	if !strings.Contains(label, "$") {
 		return ""
 	}
@@ -52,8 +56,17 @@ func (s *Step) Filled(sc template.Scope, m *mask.Masker) string {
 }
 
 func (s *Step) firstLine() string {
-	text, _, _ := strings.Cut(strings.TrimSpace(ActionText(s.Action)), "\n")
-	return text
+	text, rest, _ := strings.Cut(strings.TrimSpace(ActionText(s.Action)), "\n")
+	for line := text; ; {
+		if line != "" && !strings.HasSuffix(line, " -c '") && !strings.HasPrefix(line, "set -") {
+			return line
+		}
+		if rest == "" {
+			return text
+		}
+		line, rest, _ = strings.Cut(rest, "\n") // what is around it says nothing
+		line = strings.TrimSpace(line)
+	}
 }
 
 // Hide has the labels of all steps without secrets: they are masked before they

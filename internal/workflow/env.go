@@ -50,27 +50,37 @@ func (d *decoder) goodEnvName(key *node) bool {
 	return true
 }
 
+// secretHere refuses a secret where only the environment of the file may have it.
+func (d *decoder) secretHere(o *object, key string, n *node, v *EnvVar) {
+	if is, _ := d.flag(o, d.resolved(n), key); is {
+		d.errorf(o.keyNode(key), "unsupported", "secret: true belongs to the env of the whole file, not to one here").
+			Suggest("write %s under secrets: at the top of the file", v.Name)
+	}
+}
+
+// What an environment variable may be; each has keys of its own.
+type (
+	envCommand   EnvVar
+	envCondition EnvVar
+	envPlain     EnvVar
+)
+
 func (d *decoder) envMap(n *node, v *EnvVar) {
 	o, _ := d.object(n, envValueTable) // it is a map
 	defer o.close()
-	if o.yes("secret") {
-		d.errorf(o.keyNode("secret"), "unsupported", "secret: true belongs to the env of the whole file, not to one here").
-			Suggest("write %s under secrets: at the top of the file", v.Name)
-	}
+	envValueTable.read(o, v)
+	command, condition, plain := (*envCommand)(v), (*envCondition)(v), (*envPlain)(v)
 	switch {
-	case o.has("command"):
-		v.Command = o.text("command")
+	case o.keyOf(command, &v.Command) != nil:
 		v.Cache = true
-		o.setFlag(&v.Cache, "cache")
-	case o.has("condition"):
-		v.Condition = o.condition("condition")
-		v.WhenTrue = o.text("when_true")
-		v.WhenFalse = o.text("when_false")
-		if !o.has("when_true") && !o.has("when_false") {
+		envValueTable.read(o, command)
+	case o.keyOf(condition, &v.Condition) != nil:
+		envValueTable.read(o, condition)
+		if o.keyOf(condition, &v.WhenTrue) == nil && o.keyOf(condition, &v.WhenFalse) == nil {
 			d.errorf(n, "missing-key", "the variable %q has a condition and no values", v.Name).Suggest("add when_true: and when_false:")
 		}
-	case o.has("value"):
-		v.Text = o.text("value")
+	case o.keyOf(plain, &v.Text) != nil:
+		envValueTable.read(o, plain)
 	default:
 		d.errorf(n, "missing-key", "the variable %q has no value", v.Name).Suggest("write a text, {command: …} or {condition: …, when_true: …, when_false: …}")
 	}
@@ -84,9 +94,9 @@ var secretRef = pattern.Lazy(`^\s*\$\{([A-Za-z_]+):([^}]+)\}\s*$`)
 // that is written so means the variable, not the text.
 var conventionalName = pattern.Lazy(`^[A-Z_][A-Z0-9_]*$`)
 
-func (d *decoder) secrets(n *node) []Secret {
+func (d *decoder) secrets(n *node, key string) []Secret {
 	var list []Secret
-	for _, p := range d.pairs(n, "secrets", "a map of names", "secrets: {TOKEN: '${env:TOKEN}'}") {
+	for _, p := range d.pairs(n, key, "a map of names", "secrets: {TOKEN: '${env:TOKEN}'}") {
 		if !d.goodEnvName(p.key) {
 			continue
 		}
@@ -126,33 +136,48 @@ func (d *decoder) secretMap(n *node, s *Secret) {
 	}
 	o, _ := d.object(n, secretTable) // it is a map
 	defer o.close()
-	if v := o.peek("provider"); v != nil && !v.scalar() {
+	var from secretProvider
+	secretTable.read(o, &from)
+	v := from.val
+	if v != nil && !v.scalar() {
 		name := "of its own kind"
 		if len(v.pairs) == 1 && v.pairs[0].val.scalar() {
 			name = v.pairs[0].val.text // {custom: NAME}
 		}
 		d.goodProvider(v, name)
-		o.skip("provider", "key", "version")
+		secretTable.skip(o, &otherStore{})
 		return
 	}
-	s.Provider = o.str("provider")
+	if v != nil {
+		s.Provider = d.resolved(v).text
+	}
+	key, value := (*secretKey)(s), (*secretValue)(s)
 	switch {
-	case s.Provider == "" && o.has("value"):
-		s.Provider, s.Key = "value", o.text("value")
+	case s.Provider == "" && o.keyOf(value, &s.Key) != nil:
+		s.Provider = "value"
+		secretTable.read(o, value)
 		return
 	case s.Provider == "":
 		d.errorf(n, "missing-key", "the secret %q has no provider", s.Name).Suggest("write provider: env (or file, command) and key:")
-		o.skip("key")
+		secretTable.skip(o, key)
 		return
-	case !d.goodProvider(o.peek("provider"), s.Provider):
-		o.skip("key", "version")
+	case !d.goodProvider(v, s.Provider):
+		secretTable.skip(o, &otherStore{})
 		return
 	}
-	s.Key = o.text("key")
-	if s.Key == nil && !o.has("key") {
+	secretTable.read(o, key)
+	if s.Key == nil && o.keyOf(key, &s.Key) == nil {
 		d.errorf(n, "missing-key", "the secret %q has no key", s.Name).Suggest("write key: with the name of the variable, file or command")
 	}
 }
+
+// Where a secret comes from: a provider and its key, or the value itself.
+type (
+	secretProvider struct{ written }
+	secretKey      Secret
+	secretValue    Secret
+	otherStore     struct{ key, version *node } // of a provider that there is not
+)
 
 func (d *decoder) goodProvider(n *node, name string) bool {
 	if slices.Contains(providers, name) {
@@ -164,21 +189,25 @@ func (d *decoder) goodProvider(n *node, name string) bool {
 }
 
 // profiles reads sets of variables: a map of them, or {env: {…}, description}.
-func (d *decoder) profiles(n *node) map[string][]EnvVar {
+func (d *decoder) profiles(n *node, key string) map[string][]EnvVar {
 	out := make(map[string][]EnvVar, len(n.pairs))
-	for _, p := range d.pairs(n, "profiles", "a map of profiles", "profiles: {ci: {LEVEL: debug}}") {
+	for _, p := range d.pairs(n, key, "a map of profiles", "profiles: {ci: {LEVEL: debug}}") {
 		name := p.key.text
 		out[name] = nil // a profile may be empty
-		switch e := p.val.get("env"); {
+		var form profileForm
+		profileTable.look(p.val, &form)
+		switch e := form.env.val; {
 		case p.val.kind == nullNode:
 		case e != nil && e.kind == mapNode:
 			o, _ := d.object(p.val, profileTable) // it is a map
-			out[name] = d.env(o.take("env"))
-			o.str("description")
+			var own profile
+			profileTable.read(o, &own)
+			out[name] = own.env
 			o.close()
 		case p.val.kind == mapNode:
-			vars := p.val.without("description")
-			out[name] = d.env(vars)
+			vars := *p.val
+			vars.pairs = slices.DeleteFunc(slices.Clone(vars.pairs), func(q pair) bool { return q.key == form.description.key })
+			out[name] = d.env(&vars)
 		default:
 			d.wrong(p.val, "the profile "+name, "a map of variables").Suggest("for example: %s: {LEVEL: debug}", name)
 		}
@@ -186,17 +215,27 @@ func (d *decoder) profiles(n *node) map[string][]EnvVar {
 	return out
 }
 
+// profile is a set of variables with a description, which is for people; profileForm says
+// whether it is written with the two as keys.
+type (
+	profile struct {
+		env         []EnvVar
+		description string
+	}
+	profileForm struct{ env, description written }
+)
+
 // agentConfigs reads the configured agents.
-func (d *decoder) agentConfigs(n *node) map[string]*Agent {
+func (d *decoder) agentConfigs(n *node, key string) map[string]*Agent {
 	out := make(map[string]*Agent, len(n.pairs))
-	for _, p := range d.pairs(n, "agents", "a map of names", "agents: {helper: {command: [helper, '${prompt}']}}") {
-		if _, taken := stepTable.field(p.key.text); taken && p.key.text != "claude" {
+	for _, p := range d.pairs(n, key, "a map of names", "agents: {helper: {command: [helper, '${prompt}']}}") {
+		if _, taken := stepTable.field(p.key.text); taken && builtIn[p.key.text] == nil {
 			d.errorf(p.key, "bad-name", "an agent cannot be called %q, which is a key of steps", p.key.text).Suggest("choose another name")
 			continue
 		}
 		a := &Agent{Name: p.key.text, Pos: p.key.pos, Output: "text"}
 		if p.val.kind != mapNode {
-			d.agentCommand(p.val, a)
+			d.agentCommand(p.key.text, p.val, a)
 		} else {
 			d.agentMap(p.val, a)
 		}
@@ -211,31 +250,48 @@ func (d *decoder) agentMap(n *node, a *Agent) {
 	o, _ := d.object(n, agentTable) // it is a map
 	defer o.close()
 	agentTable.read(o, a)
-	if o.has("first_of") {
-		d.chain(o, a)
+	var several agentChain
+	if agentTable.read(o, &several); several.there() {
+		d.chain(o, a, several.written)
 		return
 	}
-	if known := BuiltIn(a.Name); known != nil && !o.has("command") {
+	one := agentProgram{Agent: a}
+	if agentTable.read(o, &one); one.command.val != nil {
+		d.agentCommand(one.command.key.text, one.command.val, a)
+	}
+	if w := one.output; w.val != nil {
+		a.Output = strings.ReplaceAll(o.choiceAt(a.Output, w.key.text, w.val), "_", "-")
+	}
+	if known := BuiltIn(a.Name); known != nil && !one.command.there() {
 		a.Command, a.BuiltIn = known.Command, true
-		if !o.has("output") {
+		if !one.output.there() {
 			a.Output = known.Output
 		}
 	}
-	if v := o.peek("command"); len(a.Command) == 0 && (v == nil || v.kind == nullNode) {
+	if len(a.Command) == 0 && one.command.val == nil {
 		d.errorf(n, "missing-key", "the agent %q has no command", a.Name).Suggest("for example: command: [%s, '${prompt}']", a.Name)
 	}
 	if a.SkipPermissions && !a.asksPermissions() {
-		d.warnf(o.keyNode("skip_permissions"), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", a.Name).
+		d.warnf(o.at(&one, &a.SkipPermissions), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", a.Name).
 			Suggest("write the option that its program has for this into command:")
 	}
 }
 
+// What an agent is: a program, or a chain of others.
+type (
+	agentProgram struct {
+		*Agent
+		command, output written
+	}
+	agentChain struct{ written }
+)
+
 // agentCommand reads a command line: a list of words, or one text of plain
 // words. No shell is between us and an agent, so quotes mean nothing.
-func (d *decoder) agentCommand(n *node, a *Agent) {
+func (d *decoder) agentCommand(key string, n *node, a *Agent) {
 	if n.kind == listNode {
 		for _, it := range n.items {
-			if t := d.text(it, "command"); t != nil {
+			if t := d.text(it, key); t != nil {
 				a.Command = append(a.Command, t)
 			}
 		}
@@ -245,7 +301,7 @@ func (d *decoder) agentCommand(n *node, a *Agent) {
 		return
 	}
 	if n.kind != strNode || strings.TrimSpace(n.text) == "" {
-		d.wrong(n, "command", "a list of words").Suggest("for example: command: [%s, '${prompt}']", a.Name)
+		d.wrong(n, key, "a list of words").Suggest("for example: command: [%s, '${prompt}']", a.Name)
 		return
 	}
 	if strings.ContainsAny(n.text, `"'|&;<>()`+"`\\\n") {

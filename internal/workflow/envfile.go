@@ -9,15 +9,16 @@ import (
 )
 
 // envFiles reads the names of files, or {path, required}.
-func (d *decoder) envFiles(n *node) {
+func (d *decoder) envFiles(n *node, key string) {
 	for _, it := range n.each() {
 		f, path := EnvFile{Pos: it.pos}, it
 		if it.kind == mapNode {
 			o, _ := d.object(it, envFileTable) // it is a map
-			path = o.take("path")
+			var at envFilePath
+			envFileTable.read(o, &at)
 			envFileTable.read(o, &f)
 			o.close()
-			if path == nil {
+			if path = at.n; path == nil {
 				d.errorf(it, "missing-key", "an entry of env_files needs its path").Suggest("for example: env_files: [{path: .env, required: true}]")
 				continue
 			}
@@ -25,11 +26,14 @@ func (d *decoder) envFiles(n *node) {
 		if path.kind == nullNode {
 			continue
 		}
-		if f.Path = d.text(path, "env_files"); f.Path != nil {
+		if f.Path = d.text(path, key); f.Path != nil {
 			d.file.EnvFiles = append(d.file.EnvFiles, f)
 		}
 	}
 }
+
+// envFilePath is where one of them is.
+type envFilePath struct{ n *node }
 
 // envOfFile reads the env block of a whole file. There a variable may also be a
 // secret, {secret: true, value: …}, or have a value for each profile,
@@ -47,8 +51,10 @@ func (e *envOfFile) read(n *node) {
 	plain := *n
 	plain.pairs = nil
 	for _, p := range n.pairs {
+		var own envForm
+		envValueTable.look(p.val, &own)
 		switch {
-		case p.val.kind == mapNode && isTrue(p.val.get("secret")):
+		case own.secret.val != nil && isTrue(own.secret.val):
 			e.secret(p)
 		case p.val.kind == mapNode && e.perProfile(p.val):
 			e.profiled(p, &plain)
@@ -66,29 +72,42 @@ func (e *envOfFile) secret(p pair) {
 		return
 	}
 	s := Secret{Name: p.key.text, Pos: p.key.pos}
+	var from secretProvider
+	secretTable.look(p.val, &from)
 	switch {
-	case p.val.get("provider") != nil:
-		from := p.val.without("secret")
-		d.secretMap(from, &s)
+	case from.there():
+		var own envForm
+		envValueTable.look(p.val, &own)
+		d.secretMap(p.val.without(own.secret.key.text), &s)
 	default:
 		o, _ := d.object(p.val, envValueTable) // it is a map
-		o.skip("secret")
-		switch v := o.take("value"); {
-		case o.has("command"):
-			s.Provider, s.Key = "command", o.text("command")
-			o.skip("cache")
+		var from envSecret
+		envValueTable.read(o, &from)
+		switch v := from.value.val; {
+		case from.command.there():
+			s.Provider, s.Key = "command", from.command.text(d)
 		case v == nil:
 			d.errorf(p.val, "missing-key", "the secret %q has no value", s.Name).Suggest("for example: %s: {secret: true, value: '${env:%s}'}", s.Name, s.Name)
 		case v.scalar() && secretRef().MatchString(v.text):
 			d.shortSecret(v, &s)
 		default:
-			s.Provider, s.Key = "value", d.text(v, "value")
+			s.Provider, s.Key = "value", from.value.text(d)
 		}
 		o.close()
 	}
 	if s.Key != nil {
 		d.file.Secrets = append(d.file.Secrets, s)
 	}
+}
+
+// envForm says what a variable is that is written as a map, and envSecret is one that is
+// never shown: true, with its value or the command whose output that is.
+type envForm struct{ secret written }
+
+type envSecret struct {
+	secret         bool
+	cache          bool // means nothing: the command of a secret runs once
+	value, command commandText
 }
 
 // perProfile reports whether a map has a value for each profile: it has a

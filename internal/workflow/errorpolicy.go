@@ -53,7 +53,12 @@ func (d *decoder) errorPolicy(s policySources) {
 			}
 		}
 	}
-	d.retryOnFailure(s.maps[2], p)
+	var again itemRetries
+	if m := s.maps[2]; m != nil {
+		if mapTable.read(m, &again); again.val != nil {
+			d.retryOnFailure(again.key.text, again.val, p)
+		}
+	}
 	if p.OnItemFailure == "retry" && p.Retry == nil {
 		p.Retry = d.resolve(&retrySpec{n: d.treeRoot})
 	}
@@ -62,13 +67,9 @@ func (d *decoder) errorPolicy(s policySources) {
 
 // retryOnFailure reads map.retry_on_failure: how often an item is tried again,
 // or true for the default policy.
-func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
-	n := m.take("retry_on_failure")
-	if n == nil {
-		return
-	}
+func (d *decoder) retryOnFailure(key string, n *node, p *ErrorPolicy) {
 	if p.Retry != nil {
-		d.warnf(n, "no-effect", "retry_on_failure has no effect beside retry_config").Suggest("keep one of the two")
+		d.warnf(n, "no-effect", "%s has no effect beside retry_config", key).Suggest("keep one of the two")
 		return
 	}
 	spec := &retrySpec{n: n}
@@ -79,14 +80,22 @@ func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
 		}
 		return
 	}
-	if spec, again := spec.retries(d, n, "retry_on_failure"); again > 0 {
+	if spec, again := spec.retries(d, n, key); again > 0 {
 		p.Retry = d.resolve(spec)
 	}
 }
 
+type itemRetries struct{ written }
+
 var itemActions = []string{"dlq", "retry", "skip", "stop", "custom"}
 
-func (d *decoder) onItemFailure(n *node, p *ErrorPolicy) {
+// collections say when the errors of items are shown.
+var collections = []string{"aggregate", "immediate", "batched"}
+
+// customHandler is the name of a handler of items.
+type customHandler struct{ n *node }
+
+func (d *decoder) onItemFailure(key string, n *node, p *ErrorPolicy) {
 	n = d.resolved(n)
 	switch {
 	case n.tag == "!custom" && n.scalar():
@@ -95,14 +104,15 @@ func (d *decoder) onItemFailure(n *node, p *ErrorPolicy) {
 	case n.kind == mapNode:
 		o, _ := d.object(n, customTable) // it is a map
 		defer o.close()
-		if v := o.take("custom"); v != nil && v.scalar() {
-			d.custom(v, p)
+		var h customHandler
+		if customTable.read(o, &h); h.n != nil && h.n.scalar() {
+			d.custom(h.n, p)
 		} else {
 			d.errorf(n, "bad-value", "on_item_failure written as a map is {custom: NAME}").Suggest("or write one of dlq, retry, skip, stop")
 		}
 		return
 	case !n.scalar():
-		d.wrong(n, "on_item_failure", "dlq, retry, skip, stop or {custom: NAME}").Suggest("for example: on_item_failure: dlq")
+		d.wrong(n, key, "dlq, retry, skip, stop or {custom: NAME}").Suggest("for example: on_item_failure: dlq")
 		return
 	}
 	word := snake(n.text)
@@ -136,19 +146,20 @@ func (d *decoder) custom(n *node, p *ErrorPolicy) {
 
 // collection reads when errors are shown, in every spelling: a word,
 // batched:N, {batched: {size: N}}, {type: batched, size: N}, !batched {size: N}.
-func (d *decoder) collection(n *node, p *ErrorPolicy) {
+func (d *decoder) collection(key string, n *node, p *ErrorPolicy) {
 	n = d.resolved(n)
 	switch {
 	case n.tag == "!batched":
-		d.batch(n, p)
+		d.batch(strings.TrimPrefix(n.tag, "!"), n, p)
 	case n.tag == "!aggregate" || n.tag == "!immediate":
 		p.Collection = n.tag[1:]
 	case n.kind == mapNode:
 		o, _ := d.object(n, batchTable) // it is a map
 		defer o.close()
-		p.Collection = o.choice("batched", "type")
-		if b := o.take("batched"); b != nil {
-			d.batch(b, p)
+		by := errorBatch{kind: "batched"}
+		batchTable.read(o, &by)
+		if p.Collection = by.kind; by.batched.val != nil {
+			d.batch(by.batched.key.text, by.batched.val, p)
 		} else if p.Collection == "batched" {
 			d.batchSize(o, p)
 		}
@@ -161,10 +172,10 @@ func (d *decoder) collection(n *node, p *ErrorPolicy) {
 			d.batchedText(n, size, p)
 		default:
 			prob := d.errorf(n, "bad-value", "error_collection cannot be %q", short(n.text))
-			prob.Near(word, []string{"aggregate", "immediate", "batched"}).Or("write aggregate, immediate or batched:N")
+			prob.Near(word, collections).Or("write aggregate, immediate or batched:N")
 		}
 	default:
-		d.wrong(n, "error_collection", "a word").Suggest("write aggregate, immediate or batched:N")
+		d.wrong(n, key, "a word").Suggest("write aggregate, immediate or batched:N")
 	}
 }
 
@@ -177,7 +188,7 @@ func (d *decoder) batchedText(n *node, size string, p *ErrorPolicy) {
 	p.Collection, p.BatchSize = "batched", i
 }
 
-func (d *decoder) batch(n *node, p *ErrorPolicy) {
+func (d *decoder) batch(key string, n *node, p *ErrorPolicy) {
 	p.Collection = "batched"
 	if n.kind == mapNode {
 		o, _ := d.object(n, batchTable) // it is a map
@@ -185,7 +196,7 @@ func (d *decoder) batch(n *node, p *ErrorPolicy) {
 		o.close()
 		return
 	}
-	i, prob := d.integer(d.resolved(n), "batched", 1)
+	i, prob := d.integer(d.resolved(n), key, 1)
 	if prob != nil {
 		prob.Or("for example: error_collection: {batched: {size: 5}}")
 		return
@@ -193,9 +204,15 @@ func (d *decoder) batch(n *node, p *ErrorPolicy) {
 	p.BatchSize = i
 }
 
+// errorBatch is when errors are shown, as a map.
+type errorBatch struct {
+	kind    string
+	batched written
+}
+
 func (d *decoder) batchSize(o *object, p *ErrorPolicy) {
-	setTo(&p.BatchSize)(o.integer("size"))
-	if !o.has("size") {
+	batchTable.read(o, p)
+	if o.keyOf(p, &p.BatchSize) == nil {
 		d.errorf(o.n, "missing-key", "batched needs its size").Suggest("for example: error_collection: batched:5")
 	}
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -89,6 +90,7 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 const (
 	durDoc     = "a span of time: 500ms, 30s, 1h30m; a bare number is in seconds"
+	patternDoc = "a pattern, in which * matches no slash and no dot at the beginning of a name, and ** any number of directories"
 	inertNoted = "it is accepted so that existing files run, and does nothing"
 )
 
@@ -111,71 +113,96 @@ var fileTable = newTable("workflow", "a workflow")
 func fileFields() []field {
 	return slices.Concat([]field{
 		{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name",
-			into: of(func(f *File) *string { return &f.Name })},
+			into: either(of(func(f *File) *string { return &f.Name }), of(func(n *fileName) *written { return &n.written }))},
 		{key: "description", typ: tText, sample: "what it is for", doc: "for people",
 			into: of(func(f *File) *string { return &f.Description })},
-		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", def: "by the other keys", doc: "the shape"},
-		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
+		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", def: "by the other keys", doc: "the shape",
+			into: of(func(x *fileShape) *written { return &x.mode })},
+		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow",
+			into: of(func(x *fileSteps) *written { return &x.list })},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands", was: "*"},
-		{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},
-		{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase"},
-		{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
-		{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
-		{key: "merge_queue", typ: tRef("merge_queue"), sample: "{verify: make test}", doc: "what items did is merged several at a time, and verified as merged before it counts; what breaks the merge is found, and left out"},
-		{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}"},
+		{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map",
+			into: either(of(func(x *fileSteps) *written { return &x.setup }), of(func(x *mapParts) *written { return &x.setup }))},
+		{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase",
+			into: of(func(x *fileShape) *written { return &x.phase })},
+		{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map",
+			into: of(func(x *mapParts) *written { return &x.reduce })},
+		{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch",
+			into: of(func(x *fileLast) *written { return &x.merge })},
+		{key: "merge_queue", typ: tRef("merge_queue"), sample: "{verify: make test}", doc: "what items did is merged several at a time, and verified as merged before it counts; what breaks the merge is found, and left out",
+			into: of(func(x *mapParts) **node { return &x.queue })},
+		{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}",
+			into: of(func(x *fileLast) *written { return &x.finally })},
 		{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared",
 			read: by(func(o *object, key string, n *node, f *File) { f.Worktree = o.d.worktree(n) })},
-		{key: "env", typ: tFileEnv, sample: "{PORT: 8080}", doc: "environment variables"},
-		{key: "env_files", typ: oneOf(tText, tList(oneOf(tText, tRef("env_file")))), sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file; one that is missing is left out"},
-		{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown; one that stands in the file itself is not recorded with the file, so that a resume reads it there again"},
-		{key: "profiles", typ: tMap(tMap(tAny)), sample: "{ci: {LEVEL: debug}}", doc: "sets of environment variables, chosen with --profile", was: "*"},
-		{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*"},
-		{key: "agents", typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines"},
-		{key: "handlers", typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}"},
+		{key: "env", typ: tFileEnv, sample: "{PORT: 8080}", doc: "environment variables",
+			into: of(func(x *fileVars) *written { return &x.env })},
+		{key: "env_files", typ: oneOf(tText, tList(oneOf(tText, tRef("env_file")))), sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file; one that is missing is left out",
+			into: of(func(x *fileVars) *written { return &x.files })},
+		{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown; one that stands in the file itself is not recorded with the file, so that a resume reads it there again",
+			into: of(func(x *fileVars) *written { return &x.secrets })},
+		{key: "profiles", typ: tMap(tMap(tAny)), sample: "{ci: {LEVEL: debug}}", doc: "sets of environment variables, chosen with --profile", was: "*",
+			into: of(func(x *fileVars) *written { return &x.profiles })},
+		{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*",
+			into: of(func(x *fileVars) *written { return &x.profile })},
+		{key: "agents", native: true, typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines",
+			into: of(func(x *fileFirst) *written { return &x.agents })},
+		{key: "handlers", native: true, typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}",
+			read: by(func(o *object, key string, n *node, _ *mapParts) { o.d.file.Handlers = o.d.handlers(n, key) })},
 	}, policyFields(), []field{
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
-		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
-		{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
+		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*",
+			into: of(func(x *fileSteps) *written { return &x.retry })},
+		{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*",
+			into: of(func(x *fileFirst) *written { return &x.retry })},
 		{key: "timeout", typ: tBound, sample: "1h", doc: "of the whole run; " + durDoc, was: "*",
 			into: of(func(f *File) *Duration { return &f.Timeout })},
 		{key: "timeout_secs", typ: tBound, sample: "3600", as: "timeout", was: "*"},
 		{key: "max_iterations", typ: tInt(1), sample: "3", def: "1", doc: "how often the steps run", was: "*",
 			into: of(func(f *File) *int { return &f.MaxIterations })},
-		{key: "max_parallel", typ: tWidth, sample: "4", def: "10", doc: "of the map, where map says nothing", was: "*"},
-		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto",
+		{key: "max_parallel", typ: tWidth, sample: "4", def: "10", doc: "of the map, where map says nothing", was: "*",
+			into: of(func(x *mapKeys) *written { return &x.width })},
+		{key: "isolation", native: true, typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto",
 			into: of(func(f *File) *string { return &f.Isolation })},
-		{key: "auto_commit", typ: tBool, sample: "false", doc: "in a git worktree of the run: what the steps leave uncommitted is committed at the end of the item, or of the run, and merged", def: "true",
+		{key: "auto_commit", native: true, typ: tBool, sample: "false", doc: "in a git worktree of the run: what the steps leave uncommitted is committed at the end of the item, or of the run, and merged", def: "true",
 			read: by(func(o *object, key string, n *node, f *File) {
 				yes, ok := o.d.flag(o, o.d.resolved(n), key)
 				if f.NoAutoCommit = ok && !yes; f.NoAutoCommit {
 					o.d.noAutoCommit = n.pos
 				}
 			})},
-		{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped",
+		{key: "durability", native: true, typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped",
 			into: of(func(f *File) *string { return &f.Durability })},
 		{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*",
 			into: of(func(f *File) *bool { return &f.SkipPermissions })},
-		{key: "start_delay", typ: tDur, sample: "2s", def: "0s", doc: "between the starts of agents; " + durDoc,
+		{key: "start_delay", native: true, typ: tDur, sample: "2s", def: "0s", doc: "between the starts of agents; " + durDoc,
 			into: of(func(f *File) *Duration { return &f.StartDelay })},
-		{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts",
+		{key: "max_cost", native: true, typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts",
 			into: of(func(f *File) *float64 { return &f.MaxCost })},
-		{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts",
+		{key: "max_tokens", native: true, typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts",
 			into: of(func(f *File) *int64 { return &f.MaxTokens })},
-		{key: "max_wait", typ: tBound, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc, def: "6h",
+		{key: "max_wait", native: true, typ: tBound, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc, def: "6h",
 			into: of(func(f *File) *Duration { return &f.MaxWait })},
-		{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status",
+		{key: "allow_failed_items", native: true, typ: tBool, sample: "true", doc: "failed items do not change the exit status",
 			into: of(func(f *File) *bool { return &f.AllowFailedItems })},
-		{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
-		{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
-		{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
-		{key: "workflow", typ: oneOf(tSteps, tRef("workflow")), sample: "{commands: [{shell: make}]}", doc: "an older form: the whole workflow, one level deeper"},
+		{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called",
+			into: of(func(x *composedOf) *written { return &x.imports })},
+		{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none",
+			into: of(func(x *composedOf) *written { return &x.extends })},
+		{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills",
+			into: of(func(x *composedOf) *written { return &x.template })},
+		{key: "workflow", typ: oneOf(tSteps, tRef("workflow")), sample: "{commands: [{shell: make}]}", doc: "an older form: the whole workflow, one level deeper",
+			into: of(func(x *fileShape) *written { return &x.wrapped })},
 		{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*",
-			into: of(func(f *File) **node { return &f.templates })},
-		{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
-		{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
-		{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
+			into: of(func(f *File) *written { return &f.templates })},
+		{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets",
+			into: of(func(x *composedOf) *written { return &x.parameters })},
+		{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters",
+			into: of(func(x *composedOf) *written { return &x.defaults })},
+		{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*",
+			into: of(func(x *composedOf) *written { return &x.variables })},
 		{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*",
-			into: of(func(f *File) **node { return &f.subs })},
+			into: of(func(f *File) *written { return &f.subs })},
 		{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", as: "workflows", was: "*"},
 		{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
 		{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
@@ -190,15 +217,16 @@ func fileFields() []field {
 // policyFields are error_policy and its keys, which may also stand beside it.
 func policyFields() []field {
 	return []field{
-		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
+		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*",
+			into: of(func(x *policyMap) **node { return &x.n })},
 		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
 		{key: "continue_on_failure", typ: tBool, sample: "false", def: "true", doc: "see error_policy", was: "*"},
 		{key: "max_failures", typ: tInt(0), sample: "5", def: "0", doc: "see error_policy", was: "*"},
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
 		{key: "error_collection", typ: tCollection, sample: "immediate", def: "aggregate", doc: "see error_policy", was: "*"},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
-		{key: "same_error", typ: oneOf(tBool, tRef("same_error")), sample: "true", def: "false", doc: "see error_policy"},
+		{key: "max_recoveries", native: true, typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
+		{key: "same_error", native: true, typ: oneOf(tBool, tRef("same_error")), sample: "true", def: "false", doc: "see error_policy"},
 	}
 }
 
@@ -206,12 +234,14 @@ var blockTable = newTable("block", "a block of steps")
 
 func blockFields() []field {
 	return []field{
-		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps"},
+		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps",
+			into: of(func(x *blockSteps) *written { return &x.list })},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands"},
 		{key: "timeout", typ: tBound, sample: "5m", doc: "of all the steps together; " + durDoc,
 			into: of(func(b *Block) *Duration { return &b.Timeout })},
 		{key: "timeout_secs", typ: tBound, sample: "300", as: "timeout"},
-		{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only"},
+		{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only",
+			into: of(func(x *blockOutputs) *written { return &x.written })},
 	}
 }
 
@@ -219,7 +249,7 @@ var worktreeTable = newTable("worktree", "a worktree")
 
 func worktreeFields() []field {
 	return []field{
-		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and a missing one is reported",
+		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be " + patternDoc + "; a missing one is reported",
 			read: by(func(o *object, key string, n *node, w *Worktree) { w.Copy = o.d.copies(o.stringsAt(n, key)) })},
 		{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores",
 			into: of(func(w *Worktree) **template.Text { return &w.Setup })},
@@ -230,7 +260,7 @@ var canaryTable = newTable("canary", "a canary")
 
 func canaryFields() []field {
 	return []field{
-		{key: "items", typ: tInt(1), sample: "3", doc: "how many items run alone, at most 1000",
+		{key: "items", typ: tInt(1), sample: "3", doc: fmt.Sprintf("how many items run alone, at most %d", policy.MaxCanaries),
 			into: of(func(c *policy.Canary) *int { return &c.Items })},
 		{key: "need", typ: tInt(1), sample: "2", doc: "how many of them must succeed before others start", def: "all",
 			into: of(func(c *policy.Canary) *int { return &c.Need })},
@@ -241,13 +271,15 @@ var budgetTable = newTable("item_budget", "an item_budget")
 
 func budgetFields() []field {
 	return []field{
-		{key: "cost", typ: tNum(0, 0), sample: "0.50", doc: "dollars that the agents of an item may cost, more than 0; of agents that tell what they cost",
-			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Cost = o.d.budgetCost(n, key) })},
+		{key: "cost", typ: tAbove(0, 0), sample: "0.50", doc: "dollars that the agents of an item may cost; of agents that tell what they cost",
+			into: of(func(b *budgetBounds) *float64 { return &b.Cost })},
 		{key: "tokens", typ: tTokens, sample: "200k", doc: "tokens that the agents of an item may use, those of caches too; k is a thousand, M a million",
-			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Tokens = o.d.tokens(n, key) })},
+			read: by(func(o *object, key string, n *node, b *budgetBounds) {
+				b.Tokens, o.d.itemTokens = o.d.tokens(n, key), o.keyNode(key)
+			})},
 		{key: "time", typ: tBound, sample: "20m", doc: "how long commands, requests and agents of an item may run in all its attempts; nothing that it waits for counts; " + durDoc,
-			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Time = o.d.budgetTime(n, key) })},
-		{key: "on_exceeded", typ: tEnum("dlq", "skip", "stop"), sample: "skip", doc: "what becomes of the item: dlq (it has failed, and on_item_failure holds), skip (it is left out), stop (as dlq, and the map stops)", def: "dlq",
+			read: by(func(o *object, key string, n *node, b *budgetBounds) { b.Time = o.d.budgetTime(n, key) })},
+		{key: "on_exceeded", typ: tEnum("dlq", "skip", "stop"), sample: "skip", doc: "what becomes of the item, which has failed: dlq (on_item_failure holds), skip (it is left out), stop (as dlq, and the map stops)", def: "dlq",
 			into: of(func(b *ItemBudget) *string { return &b.OnExceeded })},
 	}
 }
@@ -256,9 +288,9 @@ var widthTable = newTable("max_parallel", "a max_parallel")
 
 func widthFields() []field {
 	return []field{
-		{key: "min", typ: tInt(1), sample: "2", doc: "how many run at once at least, and to begin with; at most 10000", def: "1, and as many as there are processors to begin with",
+		{key: "min", typ: tInt(1), sample: "2", doc: fmt.Sprintf("how many run at once at least, and to begin with; at most %d", policy.MostWidth), def: "1, and as many as there are processors to begin with",
 			into: of(func(c *policy.Adaptive) *int { return &c.Min })},
-		{key: "max", typ: tInt(1), sample: "32", doc: "how many run at once at most; at most 10000", def: "64",
+		{key: "max", typ: tInt(1), sample: "32", doc: fmt.Sprintf("how many run at once at most; at most %d", policy.MostWidth), def: "64",
 			into: of(func(c *policy.Adaptive) *int { return &c.Max })},
 	}
 }
@@ -283,7 +315,7 @@ var queueTable = newTable("merge_queue", "a merge queue")
 func queueFields() []field {
 	return []field{
 		{key: "verify", typ: oneOf(tText, tSteps), sample: "make test", doc: "a command or steps, each of which must succeed in a worktree that has the merge", def: "the checks of map.evidence",
-			read: by(func(o *object, key string, n *node, q *MergeQueue) { q.Verify = o.d.verify(n) })},
+			into: of(func(x *queueVerify) *written { return &x.written })},
 		{key: "batch", typ: tInt(1), sample: "16", doc: "how many items are verified together, at most", def: "8",
 			into: of(func(q *MergeQueue) *int { return &q.Batch })},
 		{key: "order", typ: tEnum("ended", "index"), sample: "index", doc: "which items are merged first: those that ended first, or those that stand first in the list", def: "ended",
@@ -310,9 +342,10 @@ func captureOutputFields() []field {
 			into: of(func(c *CaptureOutput) *string { return &c.JSONPath })},
 		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1048576",
 			into: of(func(c *CaptureOutput) *int { return &c.MaxSize })},
-		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", def: "string", doc: "how the text is read",
+		{key: "format", typ: tFormat, sample: "number", def: "string", doc: "how the text is read",
 			into: of(func(c *CaptureOutput) *string { return &c.Format })},
-		{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
+		{key: "default", typ: tAny, sample: "none", doc: "the value where there is none",
+			into: of(func(x *captureDefault) *orNull { return &x.orNull })},
 		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", def: "preserve", doc: "what becomes of several lines",
 			into: of(func(c *CaptureOutput) *string { return &c.Multiline })},
 	}
@@ -323,7 +356,7 @@ var mapTable = newTable("map", "the map phase")
 func mapFields() []field {
 	return slices.Concat([]field{
 		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items",
-			read: by(func(o *object, key string, n *node, m *Map) { o.d.input(n, m) })},
+			into: of(func(x *mapKeys) *written { return &x.input })},
 		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", def: "by its form", doc: "what input is, where its form does not tell",
 			into: of(func(m *Map) *string { return &m.InputKind })},
 		{key: "json_path", typ: tPath, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items",
@@ -331,16 +364,19 @@ func mapFields() []field {
 		{key: "filter", typ: tExpr, sample: "score >= 5", def: "all", doc: "which items",
 			into: of(func(m *Map) **expr.Expr { return &m.Filter })},
 		{key: "sort_by", typ: tText, sample: "'score DESC, name'", def: "as the input has them", doc: "their order",
-			read: by(func(o *object, key string, n *node, m *Map) { m.SortBy = o.d.sortBy(n) })},
+			into: of(func(x *mapKeys) *written { return &x.sort })},
 		{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*",
-			read: by(func(o *object, key string, n *node, m *Map) { m.Distinct = o.d.distinct(n) })},
+			into: of(func(x *mapKeys) *written { return &x.distinct })},
 		{key: "offset", typ: tInt(0), sample: "10", def: "0", doc: "items to leave out at the start", was: "*",
 			into: of(func(m *Map) *Int { return &m.Offset })},
 		{key: "max_items", typ: tInt(0), sample: "100", def: "all", doc: "at most this many items",
 			into: of(func(m *Map) *Int { return &m.MaxItems })},
-		{key: "max_parallel", typ: tWidth, sample: "4", doc: "agents at the same time; auto, or from min to max: the map finds out how many. It begins with as many as there are processors, or with min; it grows while all are used and items take no longer, and goes down when they do, or when something is refused", def: "10"},
+		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many items: with fewer the run fails before the first of them starts, and a resume reads them anew. Written as 0 it says that a command may give none though it writes to standard error",
+			into: of(func(m *Map) *Int { return &m.MinItems })},
+		{key: "max_parallel", typ: tWidth, sample: "4", doc: "agents at the same time; auto, or from min to max: the map finds out how many. It begins with as many as there are processors, or with min; it grows while all are used and items take no longer, and goes down when they do, or when something is refused", def: "10",
+			into: of(func(x *mapKeys) *written { return &x.width })},
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
-			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
+			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(key, o.d.resolved(n)) })},
 		{key: "item_budget", typ: tRef("item_budget"), sample: "{time: 20m}", doc: "what an item may use in all its attempts together; what exceeds it is ended, and gets no further attempt",
 			read: by(func(o *object, _ string, n *node, m *Map) { m.Budget = o.d.itemBudget(o.d.resolved(n)) })},
 		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own",
@@ -350,13 +386,17 @@ func mapFields() []field {
 		{key: "label", typ: tText, sample: "'${item.path}'", def: "its name, or its place", doc: "how an item is called in the output",
 			into: of(func(m *Map) **template.Text { return &m.Label })},
 		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false",
-			read: by(func(o *object, key string, n *node, m *Map) { m.Unchanged = o.d.unchanged(n) })},
-		{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
-		{key: "agent_timeout", typ: tBound, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
-		{key: "agent_timeout_secs", typ: tBound, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
-		{key: "timeout_per_agent", typ: tBound, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
-		{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*"},
-		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", def: "false", doc: "how often a failed item is tried again", was: "*"},
+			read: by(func(o *object, key string, n *node, m *Map) { m.Unchanged = o.d.unchanged(key, n) })},
+		{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item",
+			into: of(func(x *mapKeys) *written { return &x.template })},
+		{key: "agent_timeout", typ: tBound, sample: "10m", doc: "of one agent; " + durDoc, was: "*",
+			into: of(func(t *agentTimes) *Duration { return &t.agent })},
+		{key: "agent_timeout_secs", typ: tBound, sample: "600", as: "agent_timeout", was: "*"},
+		{key: "timeout_per_agent", typ: tBound, sample: "600s", as: "agent_timeout", was: "*"},
+		{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*",
+			into: of(func(x *agentTimes) **node { return &x.more })},
+		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", def: "false", doc: "how often a failed item is tried again", was: "*",
+			into: of(func(x *itemRetries) *written { return &x.written })},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
 	}, policyFields(), []field{
@@ -373,9 +413,12 @@ var inputTable = newTable("map_input", "the input of a map")
 
 func inputFields() []field {
 	return []field{
-		{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
-		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
-		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", def: "by the file's name", doc: "what the file is"},
+		{key: "file", typ: tText, sample: "items.json", doc: "a file of items",
+			into: of(func(x *inputFile) *written { return &x.file })},
+		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items",
+			into: of(func(x *inputCommand) *written { return &x.written })},
+		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", def: "by the file's name", doc: "what the file is",
+			into: of(func(f *inputFile) *string { return &f.format })},
 	}
 }
 
@@ -383,7 +426,7 @@ var unchangedTable = newTable("skip_unchanged", "a skip_unchanged")
 
 func unchangedFields() []field {
 	return []field{
-		{key: "files", typ: tTexts, sample: "['src/${item.name}/*.go', build.sh]", doc: "files that count as well, with what is in them; relative to where the steps run, and each may be a pattern",
+		{key: "files", typ: tTexts, sample: "['src/${item.name}/*.go', build.sh]", doc: "files that count as well, with what is in them; relative to where the steps run; each may be " + patternDoc,
 			read: by(func(o *object, key string, n *node, u *Unchanged) { u.Files = o.d.parsedEach(o.stringsAt(n, key)) })},
 	}
 }
@@ -392,15 +435,17 @@ var timeoutTable = newTable("timeout_config", "a timeout_config")
 
 func timeoutFields() []field {
 	return []field{
-		{key: "agent_timeout_secs", typ: tBound, sample: "600", doc: "of one agent; " + durDoc},
-		{key: "agent_timeout", typ: tBound, sample: "10m", doc: "of one agent; " + durDoc},
+		{key: "agent_timeout_secs", typ: tBound, sample: "600", as: "agent_timeout"},
+		{key: "agent_timeout", typ: tBound, sample: "10m", doc: "of one agent; " + durDoc,
+			into: of(func(t *agentTimes) *Duration { return &t.agent })},
 		{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc,
-			read: by(func(o *object, key string, n *node, m *Map) { m.CommandTimeouts = o.d.commandTimeouts(n) })},
+			read: by(func(o *object, key string, n *node, m *Map) { m.CommandTimeouts = o.d.commandTimeouts(n, key) })},
 		{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds", def: "per_agent",
 			into: of(func(m *Map) *string { return &m.TimeoutPolicy })},
-		{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL; " + durDoc, def: "10"},
-		{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL; " + durDoc, def: "10s"},
-		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item", def: "dlq",
+		{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", as: "cleanup_grace_period", def: "10"},
+		{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL; " + durDoc, def: "10s",
+			into: of(func(t *agentTimes) *Duration { return &t.grace })},
+		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item, which has failed: dlq and graceful_terminate (on_item_failure holds), retry (as after other failures), skip (it is left out), fail (as dlq, and the map stops)", def: "dlq",
 			into: of(func(m *Map) *string { return &m.TimeoutAction })},
 		{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
 	}
@@ -411,7 +456,7 @@ var errorPolicyTable = newTable("error_policy", "an error_policy")
 func errorPolicyFields() []field {
 	return []field{
 		{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good", def: "dlq",
-			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.onItemFailure(n, p) })},
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.onItemFailure(key, n, p) })},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent",
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Retry = o.d.resolve(o.d.retrySpec(n, key)) })},
@@ -422,7 +467,7 @@ func errorPolicyFields() []field {
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished",
 			into: of(func(p *ErrorPolicy) *float64 { return &p.FailureThreshold })},
 		{key: "error_collection", typ: tCollection, sample: "'batched:5'", def: "aggregate", doc: "when the errors of items are shown: aggregate (at the end), immediate (as they come), batched:N (N at a time)",
-			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.collection(n, p) })},
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.collection(key, n, p) })},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items",
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Breaker = o.d.breaker(o.d.resolved(n)) })},
 		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down", def: "5",
@@ -438,16 +483,16 @@ func sameErrorFields() []field {
 	return []field{
 		{key: "count", typ: tInt(1), sample: "5", doc: "so many different items must fail alike", def: "10",
 			into: of(func(c *policy.SameError) *int { return &c.Count })},
-		{key: "share", typ: tNum(0, 1), sample: "0.8", doc: "the least part that they are of the items whose attempt ended since the first of them", def: "0.9",
+		{key: "share", typ: tAbove(0, 1), sample: "0.8", doc: "the least part that they are of the items whose attempt ended since the first of them", def: "0.9",
 			into: of(func(c *policy.SameError) *float64 { return &c.Share })},
 		{key: "probe", typ: tRef("probe"), sample: "{initial_delay: 10s}", doc: "when a single item is tried", def: "{initial_delay: 30s, backoff: exponential, max_delay: 10m}",
-			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.probe(o.d.resolved(n), c) })},
+			read: by(func(o *object, key string, n *node, c *holding) { o.d.probe(o.d.resolved(n), c.SameError) })},
 		{key: "close", typ: tInt(1), sample: "2", doc: "so many probes in a row must succeed", def: "3",
-			into: of(func(c *policy.SameError) *int { return &c.Close })},
+			into: of(func(c *holding) *int { return &c.Close })},
 		{key: "max_hold", typ: tDur, sample: "1h", doc: "after that the map stops, with its items pending; " + durDoc, def: "6h",
-			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.maxHold(n, c) })},
-		{key: "on_hold", typ: tSteps, sample: "[{shell: make}]", doc: "steps that run once when the map is held, with ${hold.signature}, ${hold.message} and ${hold.items}; that they fail is a warning",
-			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.file.Policy.OnHold = o.d.onHold(n) })},
+			read: by(func(o *object, key string, n *node, c *holding) { o.d.maxHold(key, n, c.SameError) })},
+		{key: "on_hold", typ: tSteps, sample: "[{shell: make}]", doc: "steps that run once when the map is held, with ${hold.text}, ${hold.signature}, ${hold.message} and ${hold.items}; that they fail is a warning",
+			read: by(func(o *object, key string, n *node, _ *holding) { o.d.file.Policy.OnHold = o.d.onHold(n, key) })},
 		{key: "action", typ: tEnum("hold", "stop"), sample: "stop", doc: "stop: no probes and no on_hold, the map stops at once", def: "hold",
 			read: by(func(o *object, key string, n *node, c *policy.SameError) {
 				c.Stop = o.choiceAt("hold", key, n) == "stop"
@@ -478,7 +523,8 @@ var customTable = newTable("on_item_failure", "an on_item_failure")
 
 func customFields() []field {
 	return []field{
-		{key: "custom", typ: tName, sample: "tell", doc: "the handler's name"},
+		{key: "custom", typ: tName, sample: "tell", doc: "the handler's name",
+			into: of(func(x *customHandler) **node { return &x.n })},
 	}
 }
 
@@ -486,9 +532,12 @@ var batchTable = newTable("error_batch", "an error_collection")
 
 func batchFields() []field {
 	return []field{
-		{key: "type", typ: tEnum("aggregate", "immediate", "batched"), sample: "batched", doc: "when errors are shown"},
-		{key: "size", typ: tInt(1), sample: "5", doc: "how many at a time"},
-		{key: "batched", typ: tAny, sample: "{size: 5}", doc: "how many at a time"},
+		{key: "type", typ: tEnum(collections...), sample: "batched", doc: "when errors are shown",
+			into: of(func(b *errorBatch) *string { return &b.kind })},
+		{key: "size", typ: tInt(1), sample: "5", doc: "how many at a time",
+			into: of(func(p *ErrorPolicy) *int { return &p.BatchSize })},
+		{key: "batched", typ: tAny, sample: "{size: 5}", doc: "how many at a time",
+			into: of(func(x *errorBatch) *written { return &x.batched })},
 	}
 }
 
@@ -514,8 +563,9 @@ func templateFields() []field {
 		{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up",
 			into: of(func(t *templateEntry) **node { return &t.source })},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters",
-			into: of(func(t *templateEntry) **node { return &t.with })},
-		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values that replace the template's; keys may be paths such as commands.0.timeout", was: "*"},
+			into: of(func(t *templateEntry) *written { return &t.with })},
+		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values that replace the template's; keys may be paths such as commands.0.timeout", was: "*",
+			into: of(func(x *templateEntry) *written { return &x.override })},
 	}
 }
 
@@ -523,7 +573,8 @@ var templateSourceTable = newTable("template_source", "a template source")
 
 func templateSourceFields() []field {
 	return []field{
-		{key: "file", typ: tText, sample: "ci.yml", doc: "the file"},
+		{key: "file", typ: tText, sample: "ci.yml", doc: "the file",
+			into: of(func(x *templateFile) **node { return &x.n })},
 	}
 }
 
@@ -531,9 +582,12 @@ var paramListTable = newTable("parameter_lists", "parameters")
 
 func paramListFields() []field {
 	return []field{
-		{key: "required", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[level]", doc: "must have a value"},
-		{key: "optional", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[{name: level, default: low}]", doc: "may have one"},
-		{key: "definitions", typ: tMap(tAny), sample: "{level: {type: string, default: low}}", doc: "by name"},
+		{key: "required", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[level]", doc: "must have a value",
+			into: of(func(x *paramLists) *written { return &x.required })},
+		{key: "optional", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[{name: level, default: low}]", doc: "may have one",
+			into: of(func(x *paramLists) *written { return &x.optional })},
+		{key: "definitions", typ: tMap(tAny), sample: "{level: {type: string, default: low}}", doc: "by name",
+			into: of(func(x *paramLists) *written { return &x.definitions })},
 	}
 }
 
@@ -541,15 +595,18 @@ var paramTable = newTable("parameter", "a parameter")
 
 func paramFields() []field {
 	return []field{
-		{key: "name", typ: tName, sample: "level", doc: "its name"},
+		{key: "name", typ: tName, sample: "level", doc: "its name",
+			into: of(func(x *paramName) *written { return &x.written })},
 		{key: "type", typ: tText, sample: "string", def: "any", doc: "string, number, integer, boolean, array, object or any",
 			read: by(func(o *object, _ string, n *node, p *declared) { p.Type = o.d.paramType(n) })},
 		{key: "description", typ: tText, sample: "how loud", doc: "for people",
 			into: of(func(p *declared) *string { return &p.Description })},
-		{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
-		{key: "required", typ: tBool, sample: "false", def: "true where it has no default", doc: "it must have a value"},
+		{key: "default", typ: tAny, sample: "low", doc: "its value where none is given",
+			into: of(func(p *declared) *orNull { return &p.given })},
+		{key: "required", typ: tBool, sample: "false", def: "true where it has no default", doc: "it must have a value",
+			into: of(func(m *mustHave) *bool { return &m.required })},
 		{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*",
-			read: by(func(o *object, _ string, n *node, p *declared) { o.d.paramValidation(n, p) })},
+			read: by(func(o *object, key string, n *node, p *declared) { o.d.paramValidation(key, n, p) })},
 		{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have",
 			read: by(func(_ *object, _ string, n *node, p *declared) { p.enum, _ = n.value().([]any) })},
 	}
@@ -559,13 +616,19 @@ var subWorkflowTable = newTable("sub_workflow", "a sub-workflow")
 
 func subWorkflowFields() []field {
 	return []field{
-		{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one"},
+		{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one",
+			into: of(func(x *subSource) *written { return &x.written })},
 		{key: "path", typ: tText, sample: "build.yml", as: "source"},
-		{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters"},
+		{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters",
+			read: by(func(o *object, key string, n *node, v *subValues) {
+				v.With = o.d.args(n, key)
+				v.in.give(o.d, n)
+			})},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", as: "parameters"},
-		{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow"},
+		{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow",
+			read: by(func(o *object, key string, n *node, v *subValues) { o.d.inputs(n, key, v.SubWorkflow, v.in) })},
 		{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back",
-			into: of(func(s *SubWorkflow) *[]string { return &s.Outputs })},
+			into: either(of(func(s *SubWorkflow) *[]string { return &s.Outputs }), of(func(out *subOutputs) *written { return &out.written }))},
 		{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before",
 			into: of(func(s *SubWorkflow) *[]string { return &s.DependsOn })},
 		{key: "parallel", typ: tBool, sample: "true", doc: "runs beside the others",

@@ -73,7 +73,7 @@ var besides = map[string]map[string]string{
 		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]",
 		"with": "pipeline: flow.cst", "parameters": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a", "continue_session": "claude: /a",
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
-		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true",
+		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true", "priority": "shell: zzz, limits: [gpu]",
 	},
 	"retry": {"increment": "backoff: linear", "delays": "backoff: custom", "jitter_factor": "jitter: true", "retry_budget_expires": "retry_budget: 5m"},
 	"rule":  {"on": "", "increment": "on: network, backoff: linear", "delays": "on: network, backoff: custom", "jitter_factor": "on: network, jitter: true"},
@@ -291,6 +291,7 @@ func checkField(t *testing.T, f workflow.FieldInfo, src string, file *workflow.F
 	for _, p := range problems {
 		switch {
 		case p.Code == "missing-parameter" && f.Key == "required":
+		case p.Code == "asked-without-conflict": // of the place, not of the key
 		case p.Code == "no-effect" && f.Inert != "":
 			inert = true
 		case p.Code == "bad-filter", p.Code == "no-effect" && f.Key == "jitter_factor":

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -20,7 +19,8 @@ func (d *decoder) decode(n *node) {
 	f.Policy = ErrorPolicy{OnItemFailure: "dlq", ContinueOnFailure: true, FailureThreshold: -1, Collection: "aggregate", MaxRecoveries: 5}
 	d.phase = 'c'
 	if n.kind == listNode {
-		f.Steps = d.steps(n, "commands", barePrompt)
+		var own fileSteps
+		f.Steps = d.steps(n, fileTable.keyFor(&own, &own.list), barePrompt)
 		d.someSteps(n, "the file", f.Steps)
 		return
 	}
@@ -30,45 +30,67 @@ func (d *decoder) decode(n *node) {
 	}
 	o, _ := d.object(n, fileTable) // it is a map
 	defer o.close()
-	o.skip("imports", "extends", "template", "parameters", "defaults", "variables") // read when composing
-	d.stillWrapped(o)
-	f.Kind = d.kind(o)
-	read(o, "agents", &f.Agents, d.agentConfigs) // first, as their names are keys of steps
+	fileTable.skip(o, &composedOf{}) // read when composing
+	var shape fileShape
+	fileTable.read(o, &shape)
+	d.stillWrapped(shape.wrapped)
+	f.Kind = d.kind(shape)
+	var first fileFirst
+	fileTable.read(o, &first)
+	if w := first.agents; w.val != nil { // their names are keys of steps
+		f.Agents = d.agentConfigs(w.val, w.key.text)
+	}
 	d.chains()
-	read(o, "retry_defaults", &d.top, func(n *node) *retrySpec { return d.retrySpec(n, "retry_defaults") })
+	if w := first.retry; w.val != nil {
+		d.top = d.retrySpec(w.val, w.key.text)
+	}
 	d.fileEnv(o)
 	fileTable.read(o, f)
 	d.noteBounds(o)
 	if f.Kind == MapReduce {
-		d.mapReduce(o)
+		d.mapReduce(o, shape.phase)
 	} else {
 		d.standard(o)
 	}
-	f.Merge = d.blockOf(o, "merge", 'g')
-	f.Finally = d.blockOf(o, "finally", 'c')
+	var last fileLast
+	fileTable.read(o, &last)
+	f.Merge = d.blockOf(last.merge, 'g')
+	f.Finally = d.blockOf(last.finally, 'c')
 	d.phase = 'c'
 }
 
+// The keys of a file are read one after the other, as some depend on others: first those
+// of what it is composed.
+type (
+	composedOf struct{ extends, template, imports, parameters, defaults, variables written }
+	fileShape  struct{ mode, phase, wrapped written }
+	fileFirst  struct{ agents, retry written }
+	fileVars   struct{ env, files, secrets, profiles, profile written }
+	fileSteps  struct{ retry, setup, list written }
+	fileLast   struct{ merge, finally written }
+)
+
 // kind decides the shape from the keys.
-func (d *decoder) kind(o *object) Kind {
+func (d *decoder) kind(shape fileShape) Kind {
 	mode := ""
-	read(o, "mode", &mode, d.mode0)
-	hasMap := o.has("map")
+	if shape.mode.val != nil {
+		mode = d.shapeNamed(shape.mode.val)
+	}
 	switch {
-	case mode == "mapreduce" && !hasMap:
-		d.errorf(o.keyNode("mode"), "missing-key", "a MapReduce workflow needs map: with its input and agent_template").
+	case mode == "mapreduce" && !shape.phase.there():
+		d.errorf(shape.mode.key, "missing-key", "a MapReduce workflow needs map: with its input and agent_template").
 			Suggest("add map:, or remove mode: mapreduce")
 		return MapReduce
-	case hasMap:
+	case shape.phase.there():
 		if mode != "" && mode != "mapreduce" {
-			d.warnf(o.keyNode("mode"), "contradiction", "mode is %s, but map: makes it a MapReduce workflow", mode).Suggest("write mode: mapreduce")
+			d.warnf(shape.mode.key, "contradiction", "mode is %s, but map: makes it a MapReduce workflow", mode).Suggest("write mode: mapreduce")
 		}
 		return MapReduce
 	}
 	return Standard
 }
 
-func (d *decoder) mode0(n *node) string {
+func (d *decoder) shapeNamed(n *node) string {
 	n = d.resolved(n)
 	word := strings.ReplaceAll(snake(n.text), "_", "")
 	words := []string{"standard", "sequential", "normal", "none", "mapreduce"}
@@ -82,21 +104,24 @@ func (d *decoder) mode0(n *node) string {
 
 func (d *decoder) fileEnv(o *object) {
 	f := d.file
-	o.take("env") // read last, as its values may name the profiles
-	if n := o.take("env_files"); n != nil {
-		d.envFiles(n)
+	var vars fileVars
+	fileTable.read(o, &vars)
+	if w := vars.files; w.val != nil {
+		d.envFiles(w.val, w.key.text)
 	}
-	if n := o.take("secrets"); n != nil {
-		f.Secrets = append(f.Secrets, d.secrets(n)...)
+	if w := vars.secrets; w.val != nil {
+		f.Secrets = append(f.Secrets, d.secrets(w.val, w.key.text)...)
 	}
-	read(o, "profiles", &f.Profiles, d.profiles)
-	if n := o.peek("env"); n != nil && n.kind != nullNode {
+	if w := vars.profiles; w.val != nil {
+		f.Profiles = d.profiles(w.val, w.key.text)
+	}
+	if w := vars.env; w.val != nil { // last, as its values may name the profiles
 		own := envOfFile{d: d, profiles: f.Profiles}
-		own.read(n)
+		own.read(w.val)
 	}
-	if n := o.peek("active_profile"); n != nil {
-		f.Profile = o.str("active_profile")
-		d.knownProfile(n, f.Profile)
+	if w := vars.profile; w.val != nil {
+		f.Profile = o.strAt(w.val, w.key.text)
+		d.knownProfile(w.val, f.Profile)
 	}
 }
 
@@ -115,10 +140,10 @@ func (d *decoder) knownProfile(n *node, name string) {
 // noteBounds remembers where the bounds of what agents may use are written.
 func (d *decoder) noteBounds(o *object) {
 	f := d.file
-	d.skipAll = o.keyNode("skip_permissions")
+	d.skipAll = o.at(f, &f.SkipPermissions)
 	if f.MaxCost > 0 || f.MaxTokens > 0 {
-		if d.bounds = o.keyNode("max_cost"); f.MaxCost == 0 {
-			d.bounds = o.keyNode("max_tokens")
+		if d.bounds = o.at(f, &f.MaxCost); f.MaxCost == 0 {
+			d.bounds = o.at(f, &f.MaxTokens)
 		}
 	}
 }
@@ -150,37 +175,36 @@ func (d *decoder) copies(names []*node) (copies []string) {
 // standard reads the steps of a standard workflow.
 func (d *decoder) standard(o *object) {
 	f := d.file
-	for _, key := range []string{"retry", "retry_config"} {
-		if n := o.take(key); n != nil {
-			d.top = d.top.over(d.retrySpec(n, key))
-		}
+	var parts fileSteps
+	fileTable.read(o, &parts)
+	if w := parts.retry; w.val != nil {
+		d.top = d.top.over(d.retrySpec(w.val, w.key.text))
 	}
-	if b := d.blockOf(o, "setup", 's'); b != nil {
+	if b := d.blockOf(parts.setup, 's'); b != nil {
 		f.Steps = b.Steps
 		if b.Timeout.Set || len(b.Outputs) > 0 {
-			d.errorf(o.peek("setup"), "unsupported", "timeout and capture_outputs of setup belong to a MapReduce workflow; this has no map:").
+			d.errorf(parts.setup.val, "unsupported", "timeout and capture_outputs of setup belong to a MapReduce workflow; this has no map:").
 				Suggest("put timeout: and capture: on the steps themselves")
 		}
 		d.phase = 'c'
 	}
-	key, n := o.first("commands")
-	if n == nil {
-		d.noCommands(o, f)
+	if parts.list.val == nil {
+		d.noCommands(o, f, parts.list)
 		return
 	}
-	steps := d.steps(n, "commands", barePrompt)
+	steps := d.steps(parts.list.val, fileTable.keyFor(&parts, &parts.list), barePrompt)
 	if len(f.Steps) == 0 {
-		d.someSteps(o.keyNode(key), "the workflow", steps)
+		d.someSteps(parts.list.key, "the workflow", steps)
 	}
 	f.Steps = append(f.Steps, steps...)
 }
 
 // noCommands is a file without steps: fine where it only calls others.
-func (d *decoder) noCommands(o *object, f *File) {
-	if len(f.Steps) > 0 || o.has("workflows", "sub_workflows", "commands", "steps") { // where these have no value, that is told already
+func (d *decoder) noCommands(o *object, f *File, list written) {
+	if len(f.Steps) > 0 || list.there() || o.keyOf(f, &f.subs) != nil { // where these have no value, that is told already
 		return
 	}
-	if d.problems.HasErrors() && o.has("template", "extends", "imports") {
+	if d.problems.HasErrors() && o.any(&composedOf{}) {
 		return // the steps are in what could not be read
 	}
 	p := d.errorf(o.n, "no-steps", "this workflow has no steps")
@@ -199,48 +223,60 @@ func (d *decoder) someSteps(n *node, what string, steps []*Step) {
 
 // blockOf reads the block under a key, whose steps are of a phase; nil where there
 // is none.
-func (d *decoder) blockOf(o *object, key string, phase byte) *Block {
-	n := o.take(key)
-	if n == nil {
+func (d *decoder) blockOf(w written, phase byte) *Block {
+	if w.val == nil {
 		return nil
 	}
 	d.phase = phase
-	return d.block(n, key)
+	return d.block(w.val, w.key.text)
 }
 
 // block reads a list of steps, or {commands: [...]} with what stands beside.
 func (d *decoder) block(n *node, path string) *Block {
 	b := &Block{Pos: n.pos}
-	if n.kind != mapNode || (n.get("commands") == nil && n.get("steps") == nil && d.looksLikeStep(n)) {
+	if n.kind != mapNode {
 		b.Steps = d.steps(n, path, barePrompt)
 		return b
 	}
 	o, _ := d.object(n, blockTable) // it is a map
+	var in blockSteps
+	if o.keyOf(&in, &in.list) == nil && d.looksLikeStep(n) {
+		b.Steps = d.steps(n, path, barePrompt)
+		return b
+	}
 	defer o.close()
-	if _, s := o.first("commands"); s != nil {
-		b.Steps = d.steps(s, path, barePrompt)
-	} else if !o.has("commands", "steps") {
+	if blockTable.read(o, &in); in.list.val != nil {
+		b.Steps = d.steps(in.list.val, path, barePrompt)
+	} else if !in.list.there() {
 		d.errorf(n, "missing-key", "%s written as a map needs commands:", path).Suggest("put the steps into commands: [ … ]")
 	}
 	blockTable.read(o, b)
-	if path == "setup" {
-		if c := o.take("capture_outputs"); c != nil {
-			b.Outputs = d.captureOutputs(c, len(b.Steps))
+	if d.phase == 's' {
+		var outputs blockOutputs
+		if blockTable.read(o, &outputs); outputs.val != nil {
+			b.Outputs = d.captureOutputs(outputs.val, outputs.key.text, len(b.Steps))
 		}
 	}
 	return b
 }
 
+// blockSteps are the steps of a block, and blockOutputs what setup captures of them.
+type (
+	blockSteps   struct{ list written }
+	blockOutputs struct{ written }
+)
+
+// looksLikeStep reports whether a map has a key of which a step has one.
 func (d *decoder) looksLikeStep(n *node) bool {
-	return slices.ContainsFunc(n.pairs, func(p pair) bool { return d.isAction(p.key.text) || p.key.text == "validate" })
+	return slices.ContainsFunc(n.pairs, func(p pair) bool { return d.actionKey(p.key.text) != nil })
 }
 
 const defaultCaptureSize = 1 << 20
 
 // captureOutputs reads {name: index} and {name: {command_index, …}}.
-func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
+func (d *decoder) captureOutputs(n *node, key string, steps int) []CaptureOutput {
 	var list []CaptureOutput
-	for _, p := range d.pairs(n, "capture_outputs", "a map of names", "capture_outputs: {files: 0}") {
+	for _, p := range d.pairs(n, key, "a map of names", "capture_outputs: {files: 0}") {
 		d.named(p.key.text)
 		c := CaptureOutput{Name: p.key.text, Pos: p.key.pos, Source: "stdout", Format: "string", MaxSize: defaultCaptureSize, Multiline: "preserve"}
 		if !identifierText().MatchString(c.Name) {
@@ -272,31 +308,38 @@ func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 	o, _ := d.object(n, captureOutputTable) // it is a map
 	defer o.close()
 	captureOutputTable.read(o, c)
-	if v := o.peek("default"); v != nil { // which may be null
-		o.skip("default")
-		c.Default, c.HasDef = v.value(), true
+	var def captureDefault
+	if captureOutputTable.read(o, &def); def.val != nil {
+		c.Default, c.HasDef = def.val.value(), true
 	}
-	return cmp.Or(o.peek("command"), o.peek("command_index"), n)
+	if key := o.keyOf(c, &c.Command); key != nil {
+		return n.get(key.text)
+	}
+	return n
 }
+
+// captureDefault is the value of an output that is not there.
+type captureDefault struct{ orNull }
 
 var handlerName = pattern.Lazy(`^[\pL_][\pL\pN_ .-]*$`)
 
 // handlers reads the named handlers of items.
-func (d *decoder) handlers(n *node) map[string][]*Step {
+func (d *decoder) handlers(n *node, key string) map[string][]*Step {
 	d.nested++
 	d.handlersOpen++
 	defer func() { d.nested--; d.handlersOpen-- }()
 	out := make(map[string][]*Step, len(n.pairs))
-	for _, p := range d.pairs(n, "handlers", "a map of names", "handlers: {tell: [{shell: notify}]}") {
+	for _, p := range d.pairs(n, key, "a map of names", "handlers: {tell: [{shell: notify}]}") {
 		if !handlerName().MatchString(p.key.text) {
 			d.errorf(p.key, "bad-name", "%q cannot be the name of a handler", short(p.key.text)).Suggest("for example: %s", nameFrom(p.key.text))
 			continue
 		}
 		val := p.val
-		if c := val.get("commands"); c != nil {
+		var in blockSteps
+		if c := val.get(blockTable.keyFor(&in, &in.list)); c != nil {
 			val = c
 		}
-		out[p.key.text] = d.steps(val, fmt.Sprintf("handlers.%s", p.key.text), bareShell)
+		out[p.key.text] = d.steps(val, fmt.Sprintf("%s.%s", key, p.key.text), bareShell)
 	}
 	return out
 }

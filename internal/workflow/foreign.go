@@ -177,16 +177,31 @@ func eachText(v any, visit func(*template.Text)) {
 	}
 }
 
-// tellCommand warns of a command for a shell in a place where a prompt stands: under
-// command:, which is one for a shell in Dagu and others, or alone in a list. o is the
+// tellCommand warns of what may be meant as a command for a shell in a place where a prompt
+// stands: a text alone in a list that is not plainly the name of an agent's command, and
+// under command:, which is one for a shell in Dagu and others, what looks like one. o is the
 // step, nil where that is a text.
 func (d *decoder) tellCommand(n *node, what string, o *object) {
 	text := strings.TrimSpace(n.text)
-	if strings.HasPrefix(text, "claude:") || isSlashCommand(text) || !commandLike(text) && !o.ofDagu() {
+	if strings.HasPrefix(text, "claude:") || isSlashCommand(text) {
 		return
 	}
-	d.warnf(n, "command-as-prompt", "%s is a prompt here: it asks an agent %q", what, short(slashed(text))).
-		Suggest("write shell: %s to run it in a shell, or claude: %s where the prompt is meant", short(text), short(slashed(text)))
+	alone := o == nil && !agentCommandName(text)
+	if !alone && !commandLike(text) && !o.ofDagu() {
+		return
+	}
+	p := d.warnf(n, "command-as-prompt", "%s is a prompt here: it asks an agent %q", what, short(slashed(text)))
+	if o.ofDagu() { // where nobody means a prompt
+		p.Severity = diag.Error
+	}
+	p.Suggest("write shell: %s to run it in a shell, or claude: %s where the prompt is meant", short(text), short(slashed(text)))
+}
+
+// agentCommandName reports whether a text begins with a name as commands of agents have
+// it, which are several words with hyphens between them.
+func agentCommandName(text string) bool {
+	word, _, _ := strings.Cut(text, " ")
+	return strings.Contains(word, "-") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // commandLike reports whether a text begins with a program that people run by its
@@ -253,16 +268,13 @@ func (d *decoder) placeholders() {
 
 // unclosed warns of shell texts that no shell runs, because something in them is not closed.
 func (d *decoder) unclosed() {
-	if len(d.open) == 0 {
-		return
-	}
 	Walk(d.file, func(s *Step) {
 		a, ok := s.Action.(*Shell)
-		if !ok || d.full() || d.open[a.Text] == nil {
+		if !ok || d.full() {
 			return
 		}
 		if what, offset, ok := a.Text.Unclosed(); ok {
-			d.warnAt(d.open[a.Text](offset), "unclosed-shell", "the shell will refuse this command: %s", what).Suggest("close it, or put a backslash before it where it is meant as it is")
+			d.warnAt(a.Text.Place(offset), "unclosed-shell", "the shell will refuse this command: %s", what).Suggest("close it, or put a backslash before it where it is meant as it is")
 		}
 	})
 }

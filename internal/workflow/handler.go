@@ -51,76 +51,90 @@ func (d *decoder) onFailure(n *node, s *Step) *Handler {
 func (d *decoder) handlerMap(n *node, path string, h *Handler) *Handler {
 	o, _ := d.object(n, append([]*table{handlerTable}, d.stepTables()...)...) // it is a map
 	defer o.close()
-	attempts, written := o.integer("max_attempts")
-	again := o.yes("retry_original")
+	var in handlerSteps
+	handlerTable.read(o, &in)
 	handlerTable.read(o, h)
-	if v := o.peek("capture"); v != nil && v.kind == mapNode {
-		o.skip("capture")
-		h.Captures = make(map[string]string, len(v.pairs))
-		for _, p := range v.pairs {
-			if !p.val.scalar() {
-				d.wrong(p.val, "capture", "the name of a variable").Suggest("for example: capture: {why: error.message}")
-				continue
-			}
-			d.named(p.key.text)
-			h.Captures[p.key.text] = value.Text(p.val.value())
-		}
-	}
-	h.Steps = d.handlerSteps(o, path)
+	var begun bool
+	h.Steps, begun = d.handlerSteps(o, &in, path)
+	ends := o.keyOf(h, &h.FailWorkflow) != nil
 	if len(h.Steps) == 0 {
-		if !o.has(actionKeys...) && !o.has("commands", "steps", "name") {
-			return d.stepless(o, h, written)
+		if !begun {
+			return d.stepless(o, h, in.attempts > 0, ends)
 		}
 		return nil
 	}
-	repair := !o.has("commands", "steps") && slices.ContainsFunc(h.Steps, isAgent)
+	repair := !in.list.there() && slices.ContainsFunc(h.Steps, isAgent)
 	switch {
-	case written:
-		h.MaxAttempts = attempts
+	case in.attempts > 0:
+		h.MaxAttempts = in.attempts
 	case repair:
 		h.MaxAttempts = repairAttempts
-	case again:
+	case in.again:
 		h.MaxAttempts = 2
 	}
 	h.Rerun = h.MaxAttempts > 1
-	h.LetsPass = h.Rerun && !o.has("fail_workflow")
+	h.LetsPass = h.Rerun && !ends
 	return h
+}
+
+// handlerSteps are the steps of a handler, and how often the step runs with them.
+type handlerSteps struct {
+	list     written
+	attempts int // 0: it is not said
+	again    bool
+}
+
+// captures reads the variables that a handler sets.
+func (d *decoder) captures(n *node, key string, h *Handler) {
+	h.Captures = make(map[string]string, len(n.pairs))
+	for _, p := range n.pairs {
+		if !p.val.scalar() {
+			d.wrong(p.val, key, "the name of a variable").Suggest("for example: capture: {why: error.message}")
+			continue
+		}
+		d.named(p.key.text)
+		h.Captures[p.key.text] = value.Text(p.val.value())
+	}
 }
 
 func isAgent(s *Step) bool { _, ok := s.Action.(*Claude); return ok }
 
 // handlerSteps reads the steps of a handler: a list, or the one step whose keys
-// stand among the handler's.
-func (d *decoder) handlerSteps(o *object, path string) []*Step {
-	if key, n := o.first("commands"); n != nil {
-		if o.has("shell", "claude") {
+// stand among the handler's; begun reports whether there is any, right or wrong.
+func (d *decoder) handlerSteps(o *object, in *handlerSteps, path string) (steps []*Step, begun bool) {
+	two := shellAndPrompt(o.n)
+	if n := in.list.val; n != nil {
+		if two.shell.there() || two.claude.there() {
+			key := in.list.key.text
 			d.errorf(n, "several-actions", "the on_failure has %s and an action beside it", key).Suggest("put all of them into %s", key)
-			o.skip("shell", "claude")
+			stepTable.skip(o, &two)
 		}
-		return d.steps(n, path, bareShell)
+		return d.steps(n, path, bareShell), true
 	}
-	if !o.has("name", "validate") && !slices.ContainsFunc(o.n.pairs, func(p pair) bool { return d.isAction(p.key.text) }) {
-		return nil
+	var p promptName
+	named := o.keyOf(&p, &p.name) != nil
+	if !named && !d.looksLikeStep(o.n) {
+		return nil, in.list.there()
 	}
-	if o.has("shell") && o.has("claude") {
-		return d.both(o, path)
+	if two.shell.there() && two.claude.there() {
+		return d.both(o, two, path), true
 	}
 	if s := d.stepFrom(o, path+"[0]"); s != nil {
-		return []*Step{s}
+		steps = []*Step{s}
 	}
-	return nil
+	return steps, true
 }
 
 // stepless is an on_failure map without steps: {fail_workflow: …} alone says
 // whether the failure ends the workflow, {max_attempts: N} alone runs the step
 // again.
-func (d *decoder) stepless(o *object, h *Handler, attempts bool) *Handler {
+func (d *decoder) stepless(o *object, h *Handler, attempts, ends bool) *Handler {
 	switch {
 	case attempts:
 		d.errorf(o.n, "no-action", "this on_failure has no steps; max_attempts says how often the step runs with the handler between two runs").
 			Suggest("write shell: or claude: with the repair, or use retry: {attempts: N} to run the step again as it is")
 		return nil
-	case o.has("fail_workflow"):
+	case ends:
 		if h.FailWorkflow {
 			return nil // as without a handler
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-func (d *decoder) http(n *node) *HTTP {
+func (d *decoder) http(n *node, key string) *HTTP {
 	if n.scalar() {
-		if t := d.text(n, "http"); t != nil {
+		if t := d.text(n, key); t != nil {
 			return &HTTP{Method: "GET", URL: t}
 		}
 		return nil
@@ -20,39 +20,64 @@ func (d *decoder) http(n *node) *HTTP {
 	defer o.close()
 	h := &HTTP{}
 	httpTable.read(o, h)
-	if h.URL == nil && !o.has("url") {
+	if o.keyOf(h, &h.URL) == nil {
 		d.errorf(n, "missing-key", "an http step needs a url").Suggest("for example: url: https://example.org/status")
 	}
-	if key, v := o.first("body", "json"); v != nil {
-		if key == "body" && v.scalar() {
-			h.Body = d.text(v, key)
-		} else {
-			h.JSON = d.deep(v)
-		}
+	var body httpBody
+	httpTable.read(o, &body)
+	switch v := body.val; {
+	case v == nil:
+	case v.scalar() && !body.json:
+		h.Body = d.text(v, body.key.text)
+	default:
+		h.JSON = d.deep(v)
 	}
-	d.method(o, h)
+	var method httpMethod
+	httpTable.read(o, &method)
+	d.method(o, method.written, h)
 	if h.URL == nil {
 		return nil
 	}
 	return h
 }
 
-func (d *decoder) method(o *object, h *HTTP) {
+// httpBody is what a request sends, as JSON whatever it is where json says so.
+type httpBody struct {
+	written
+	json bool
+}
+
+// asJSON takes a body that is sent as JSON, whatever it is.
+func (b *httpBody) asJSON(o *object, key string, n *node) {
+	if b.val != nil {
+		o.saysTheSame(key, b.key.text, b.val)
+		return
+	}
+	b.written, b.json = written{o.keyNode(key), n}, true
+}
+
+type httpMethod struct{ written }
+
+// method reads the method of a request, or chooses it by its body.
+func (d *decoder) method(o *object, w written, h *HTTP) {
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	if w.val != nil {
+		h.Method = strings.ToUpper(o.strAt(w.val, w.key.text))
+	}
 	switch {
 	case h.Method == "" && (h.Body != nil || h.JSON != nil):
 		h.Method = "POST"
 	case h.Method == "":
 		h.Method = "GET"
 	case !slices.Contains(methods, h.Method):
-		p := d.errorf(o.peek("method"), "bad-value", "there is no HTTP method %q", short(h.Method))
+		p := d.errorf(w.val, "bad-value", "there is no HTTP method %q", short(h.Method))
 		p.Near(h.Method, methods).Or("write one of %s", strings.Join(methods, ", "))
 	}
 }
 
-func (d *decoder) headers(n *node) []Header {
+func (d *decoder) headers(n *node, key string) []Header {
 	var list []Header
-	for _, p := range d.pairs(n, "headers", "a map", "headers: {Accept: application/json}") {
+	for _, p := range d.pairs(n, key, "a map", "headers: {Accept: application/json}") {
 		if !headerName(p.key.text) {
 			d.errorf(p.key, "bad-name", "%q is no header name", short(p.key.text)).Suggest("a header name has letters, digits and hyphens")
 			continue

@@ -12,10 +12,16 @@ import (
 
 // inline reports whether an entry of workflows: is written in place.
 func (n *node) inline() bool {
-	if n == nil || n.get("source") != nil || n.get("path") != nil {
+	if n == nil {
 		return false
 	}
-	return n.kind == listNode || n.get("steps") != nil || n.get("commands") != nil || n.get("extends") != nil
+	var from subSource
+	subWorkflowTable.look(n, &from)
+	var steps fileSteps
+	fileTable.look(n, &steps)
+	var own composedOf
+	fileTable.look(n, &own)
+	return !from.there() && (n.kind == listNode || steps.list.there() || own.extends.there())
 }
 
 // size is how many values a tree has, counted up to a little over most.
@@ -46,11 +52,11 @@ func (c *composer) templates(n *node) {
 
 // readTemplates checks every template, used or not. What its parameters stand
 // for is known where it is used.
-func (c *composer) readTemplates(n *node) {
-	if n == nil || n.kind == nullNode {
+func (c *composer) readTemplates(w written) {
+	if w.val == nil {
 		return
 	}
-	for _, p := range c.d.pairs(n, "templates", "a map of names", "templates: {check: {parameters: [level], steps: [{shell: 'make ${level}'}]}}") {
+	for _, p := range c.d.pairs(w.val, w.key.text, "a map of names", "templates: {check: {parameters: [level], steps: [{shell: 'make ${level}'}]}}") {
 		if !p.val.inline() {
 			c.d.errorf(p.key, "missing-key", "the template %q has no steps", short(p.key.text)).
 				Suggest("for example: %s: {steps: [{shell: make}]}; a template in a file of its own is template: {source: FILE}", nameFrom(p.key.text))
@@ -144,7 +150,7 @@ func (c *composer) named(n *node) (tree *node, known bool) {
 		}
 		var names []string
 		if tree := c.other(i.src); tree != nil {
-			for _, p := range slices.Concat(tree.get("workflows").entries(), tree.get("sub_workflows").entries(), tree.get("templates").entries()) {
+			for _, p := range slices.Concat(entriesOf(tree)...) {
 				names = append(names, p.key.text)
 			}
 		}
@@ -161,13 +167,21 @@ func (c *composer) entryOf(i *imported, name string) *node {
 	if name == "" {
 		return nil
 	}
-	tree := c.other(i.src)
-	for _, key := range []string{"workflows", "sub_workflows", "templates"} {
-		if e := tree.get(key).get(name); e.inline() {
-			return e
+	for _, entries := range entriesOf(c.other(i.src)) {
+		for _, p := range entries {
+			if p.key.text == name && p.val.inline() {
+				return p.val
+			}
 		}
 	}
 	return nil
+}
+
+// entriesOf are the workflows and the templates that are written in a file.
+func entriesOf(tree *node) [][]pair {
+	var f File
+	fileTable.look(tree, &f)
+	return [][]pair{f.subs.val.entries(), f.templates.val.entries()}
 }
 
 // inlineTable is the keys that a workflow written in place has of its own;

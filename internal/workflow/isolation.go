@@ -20,6 +20,12 @@ func NeedsIsolation(f *File) bool {
 	return need
 }
 
+// Isolates reports whether a run of the file has a worktree of its own, where there is a
+// repository: mode is what the options say, or the file, or auto.
+func Isolates(f *File, mode string) bool {
+	return mode == "worktree" || mode == "auto" && NeedsIsolation(f)
+}
+
 // CommitsLeft reports whether what the steps of the file itself leave uncommitted in the
 // run's worktree is committed when they have ended: unless the file or one of them says
 // auto_commit: false.

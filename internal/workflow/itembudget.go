@@ -17,29 +17,17 @@ func (d *decoder) itemBudget(n *node) *ItemBudget {
 	defer o.close()
 	b := &ItemBudget{Pos: n.pos, OnExceeded: "dlq"}
 	budgetTable.read(o, b)
-	if !o.has("cost", "tokens", "time") && !d.full() {
+	bounds := budgetBounds{ItemBudget: b}
+	budgetTable.read(o, &bounds)
+	d.itemCost = o.keyOf(&bounds, &b.Cost)
+	if !o.any(&bounds) && !d.full() {
 		d.errorf(n, "missing-key", "item_budget bounds nothing: it needs cost, tokens or time").Suggest("for example: item_budget: {cost: 0.50, tokens: 200k, time: 20m}")
-	}
-	if o.has("cost") {
-		d.itemCost = o.keyNode("cost")
-	}
-	if o.has("tokens") {
-		d.itemTokens = o.keyNode("tokens")
 	}
 	return b
 }
 
-// budgetCost reads what the agents of an item may cost.
-func (d *decoder) budgetCost(n *node, key string) float64 {
-	v, p := d.number(d.resolved(n), key, 0, 0)
-	switch {
-	case p != nil:
-		p.Or("for example: %s: 0.50", key)
-	case v == 0:
-		d.boundOfZero(n, key)
-	}
-	return v
-}
+// budgetBounds are the bounds of an item's budget, of which there is one at least.
+type budgetBounds struct{ *ItemBudget }
 
 // uncountedOfItems warns about a budget of items that what they use cannot exceed, as
 // nobody tells it.

@@ -14,13 +14,7 @@ func (f *form) kind() string {
 	case f.Ref != "":
 		return strings.TrimPrefix(f.Ref, "#/$defs/")
 	case f.AnyOf != nil:
-		var kinds []string
-		for _, one := range f.AnyOf {
-			if kind := one.kind(); one != tVar && !slices.Contains(kinds, kind) {
-				kinds = append(kinds, kind)
-			}
-		}
-		return strings.Join(kinds, " or ")
+		return f.union()
 	case f.Enum != nil:
 		return strings.Join(f.Enum, ", ")
 	}
@@ -36,10 +30,54 @@ func (f *form) kind() string {
 	return "any value"
 }
 
+// union is one kind or another; a list of what stands beside it is "a list of them".
+func (f *form) union() string {
+	var kinds []string
+	add := func(kind string) {
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	lists := ""
+	for _, one := range f.flat() {
+		if one.Type == "array" && one.Items != nil && one.Items.AnyOf != nil {
+			lists = one.Items.kind()
+			continue
+		}
+		add(one.kind())
+	}
+	switch {
+	case lists == "":
+	case lists == strings.Join(kinds, " or "):
+		return lists + ", or a list of them"
+	default:
+		add("list of (" + lists + ")")
+	}
+	return strings.Join(kinds, " or ")
+}
+
+// flat are the forms of a union, with those of unions in it.
+func (f *form) flat() (list []*form) {
+	for _, one := range f.AnyOf {
+		switch {
+		case one == tVar:
+		case one.AnyOf != nil:
+			list = append(list, one.flat()...)
+		default:
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
 func (f *form) kindNamed(name string) string {
 	switch name {
 	case "array":
-		if f.Items != tAny {
+		switch {
+		case f.Items == tAny:
+		case f.Items.AnyOf != nil && strings.Contains(f.Items.kind(), " or "):
+			return "list of (" + f.Items.kind() + ")"
+		default:
 			return "list of " + f.Items.kind()
 		}
 		return "list"
@@ -66,6 +104,10 @@ func (f *form) bounds() string {
 		}
 	}
 	switch {
+	case f.Above != nil && f.Maximum != nil:
+		return fmt.Sprintf("more than %v, at most %v", f.Above, f.Maximum)
+	case f.Above != nil:
+		return fmt.Sprintf("more than %v", f.Above)
 	case f.Minimum != nil && f.Maximum != nil:
 		return fmt.Sprintf("%v to %v", f.Minimum, f.Maximum)
 	case f.Minimum != nil:
@@ -87,14 +129,22 @@ func (f *form) words() (words []string) {
 	return words
 }
 
-// limits are the bounds of a number; greatest is 0 where it has none above.
-func (f *form) limits() (least, greatest float64) {
+// interval is between which numbers a value is to be.
+type interval struct {
+	least, greatest float64 // greatest is 0 where there is no upper bound
+	above           bool    // it is greater than least
+}
+
+func (f *form) limits() interval {
 	for _, one := range f.AnyOf {
-		if one.Minimum != nil || one.AnyOf != nil {
+		if one.Minimum != nil || one.Above != nil || one.AnyOf != nil {
 			return one.limits()
 		}
 	}
-	return asFloat(f.Minimum), asFloat(f.Maximum)
+	if f.Above != nil {
+		return interval{asFloat(f.Above), asFloat(f.Maximum), true}
+	}
+	return interval{asFloat(f.Minimum), asFloat(f.Maximum), false}
 }
 
 func asFloat(n any) float64 {

@@ -11,48 +11,59 @@ import (
 // without that level. What stands beside it holds where the inner one has
 // nothing.
 func unwrapped(n *node) *node {
-	inner := n.get("workflow")
-	if inner == nil || inner.scalar() || n.get("commands") != nil || n.get("steps") != nil || n.get("map") != nil {
+	var shape fileShape
+	var steps fileSteps
+	fileTable.look(n, &shape)
+	fileTable.look(n, &steps)
+	inner := shape.wrapped.val
+	if inner == nil || inner.scalar() || steps.list.there() || shape.phase.there() {
 		return n
 	}
 	out := *n
 	out.pairs = slices.DeleteFunc(slices.Clone(n.pairs), func(p pair) bool { return p.val == inner })
 	if inner.kind == listNode {
-		out.pairs = append(out.pairs, pair{inner.as("commands"), inner})
+		out.pairs = append(out.pairs, pair{inner.as(fileTable.keyFor(&steps, &steps.list)), inner})
 		return &out
 	}
 	return mergeOver(sameSteps(&out), sameSteps(inner))
 }
 
 // stillWrapped reports a workflow: that could not be unwrapped.
-func (d *decoder) stillWrapped(o *object) {
-	n := o.take("workflow")
-	switch {
+func (d *decoder) stillWrapped(w written) {
+	switch n := w.val; {
 	case n == nil:
 	case n.scalar():
-		d.wrong(n, "workflow", "a whole workflow").Suggest("write name: for its name, or a step - workflow: %s to call one", nameFrom(n.text))
+		d.wrong(n, w.key.text, "a whole workflow").Suggest("write name: for its name, or a step - workflow: %s to call one", nameFrom(n.text))
 	default:
-		d.errorf(o.keyNode("workflow"), "contradiction", "the file has steps of its own beside those under workflow:").Suggest("keep one of the two")
+		d.errorf(w.key, "contradiction", "the file has steps of its own beside those under %s:", w.key.text).Suggest("keep one of the two")
 	}
 }
 
-// inputsOf reads the inputs of a step that is a prompt by its name: values that
-// go into its words, its environment, or behind its text. It gives what is to
-// be added to the prompt.
-func (d *decoder) inputsOf(o *object, s *Step) (more string) {
-	n := o.take("inputs")
-	if n == nil {
-		return ""
-	}
+// promptInputs are the inputs of a step that is a prompt by its name: values that go
+// into its words, its environment, or behind its text.
+type promptInputs struct {
+	step  *Step
+	there bool
+	text  string // what is to be added to the prompt
+}
+
+// stepInput is one of them.
+type stepInput struct{ from, as *node }
+
+func (d *decoder) inputsOf(n *node, key string, to *promptInputs) {
+	to.there = true
+	s := to.step
 	words := map[int]string{}
 	behind := ""
-	for _, p := range d.pairs(n, "inputs", "a map of names", "inputs: {spec: {from: '${plan.spec}', pass_as: {argument: {position: 0}}}}") {
+	for _, p := range d.pairs(n, key, "a map of names", "inputs: {spec: {from: '${plan.spec}', pass_as: {argument: {position: 0}}}}") {
 		in, ok := d.object(p.val, stepInputTable)
 		if !ok {
 			continue
 		}
-		from, as := in.take("from"), in.take("pass_as")
+		var one stepInput
+		stepInputTable.read(in, &one)
 		in.close()
+		from, as := one.from, one.as
 		if from == nil || !from.scalar() {
 			d.errorf(p.key, "missing-key", "the input %q needs from: with its value", short(p.key.text)).Suggest("for example: from: '${plan.spec}'")
 			continue
@@ -85,17 +96,19 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(words)) {
-		more += " " + words[at]
+		to.text += " " + words[at]
 	}
-	return more + behind
+	to.text += behind
 }
 
 var stepInputTable = newTable("step_input", "an input of a step")
 
 func stepInputFields() []field {
 	return []field{
-		{key: "from", typ: tText, sample: "a", doc: "the value"},
-		{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt"},
+		{key: "from", typ: tText, sample: "a", doc: "the value",
+			into: of(func(i *stepInput) **node { return &i.from })},
+		{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt",
+			into: of(func(i *stepInput) **node { return &i.as })},
 	}
 }
 

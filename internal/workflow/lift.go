@@ -367,10 +367,12 @@ func (d *decoder) liftInto(step *object, key string, n *node, names map[string]s
 
 // unwrap has a workflow that stands one level deeper written at the top level.
 func (m *Migration) unwrap(tree *node) {
-	inner := tree.get("workflow")
 	if unwrapped(tree) == tree {
 		return
 	}
+	var shape fileShape
+	fileTable.look(tree, &shape)
+	inner := shape.wrapped.val
 	l := lift{val: inner, pairs: inner.pairs}
 	mixed := false
 	for _, p := range tree.pairs {
@@ -392,21 +394,21 @@ func (m *Migration) unwrap(tree *node) {
 
 // liftPrompt has a prompt by its name, which has args or other keys beside it,
 // written as an action.
-func (m *Migration) liftPrompt(o *object, n *node, text string) {
+func (m *Migration) liftPrompt(name, words written, inputs bool, text string) {
+	key, n := name.key, name.val
 	what, present := "a prompt by its name", "claude: "+short(text)
 	if m == nil {
 		return
 	}
-	key := o.keyNode("name")
-	if !m.own(n) || o.has("inputs") || !m.own(key) || key.pos.Line != n.pos.Line {
+	if !m.own(n) || inputs || !m.own(key) || key.pos.Line != n.pos.Line {
 		m.leave(n, what, present)
 		return
 	}
 	line := m.src.runes(n.pos.Line)
 	with := []string{string(line[:key.pos.Column-1]) + "claude: '" + strings.ReplaceAll(text, "'", "''") + "'" + string(line[n.end-1:])}
 	last := n.pos.Line
-	if args := o.peek("args"); args != nil {
-		comment, ok := m.alone(o.keyNode("args"), args)
+	if args := words.val; args != nil {
+		comment, ok := m.alone(words.key, args)
 		if !ok || args.pos.Line <= last {
 			m.leave(n, what, present)
 			return

@@ -1,11 +1,13 @@
 package workflow
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // limitRefs reads the names of limits of the machine.
@@ -21,6 +23,45 @@ func (o *object) limitRefs(n *node, key string) (refs []LimitRef) {
 		}
 	}
 	return refs
+}
+
+// priority reads how soon the attempts of a step get the limits for which they wait, and
+// warns where they wait for none.
+func (d *decoder) priority(o *object, key string, n *node, s *Step) {
+	n, row := d.resolved(n), option.ByName("priority")
+	level, ok := option.Priorities[n.text]
+	if n.kind != strNode {
+		i, p := d.integer(n, key, int(row.Least))
+		if p == nil && i > int(row.Greatest) {
+			p = d.errorf(n, "out-of-range", "%s is %d; it can be at most %v", key, i, row.Greatest)
+		}
+		if p != nil {
+			p.Or("for example: %s: %s", key, row.Example)
+			return
+		}
+		level = i
+	} else if !ok {
+		d.errorf(n, "bad-value", "%s cannot be %q", key, short(n.text)).Near(n.text, row.Words).Or("one of %s, or a number from %v to %v", strings.Join(row.Words, ", "), row.Least, row.Greatest)
+		return
+	}
+	s.Priority = level - option.NormalPriority
+	if len(s.Limits) > 0 {
+		return
+	}
+	a, asks := s.Action.(*Claude)
+	switch {
+	case !asks:
+		d.warnf(o.keyNode(key), "no-effect", "%s has no effect: the step names no limits for which it could wait", key).Suggest("add limits: [NAME], or remove it")
+	case !d.limited(a.Provider):
+		d.warnf(o.keyNode(key), "no-effect", "%s has no effect: neither the step nor the agent %q names limits for which it could wait", key, cmp.Or(a.Provider, "claude")).Suggest("add limits: [NAME], or remove it")
+	}
+}
+
+// limited says whether an agent of the file names limits, or one of its chain.
+func (d *decoder) limited(name string) bool {
+	own := func(a *Agent) bool { return a != nil && len(a.Limits) > 0 }
+	a := d.file.Agents[cmp.Or(name, "claude")]
+	return own(a) || a != nil && slices.ContainsFunc(a.FirstOf, func(r AgentRef) bool { return own(d.file.Agents[r.Name]) })
 }
 
 // LimitNames gives the names of some limits.

@@ -18,41 +18,54 @@ import (
 const DefaultGrace = 10 * time.Second
 
 // mapReduce reads setup, map, reduce and the error policy.
-func (d *decoder) mapReduce(o *object) {
+func (d *decoder) mapReduce(o *object, phase written) {
 	f := d.file
-	read(o, "handlers", &f.Handlers, d.handlers)
-	f.Setup = d.blockOf(o, "setup", 's')
+	var parts mapParts
+	fileTable.read(o, &parts)
+	f.Setup = d.blockOf(parts.setup, 's')
 	sources := []*object{nil, nil, nil, o} // error_policy, map.error_policy, map, the top level
-	if n := o.take("error_policy"); n != nil {
-		sources[0], _ = d.object(n, errorPolicyTable)
+	var policy policyMap
+	if fileTable.read(o, &policy); policy.n != nil {
+		sources[0], _ = d.object(policy.n, errorPolicyTable)
 	}
 	d.phase = 'm'
-	if n := o.take("map"); n != nil {
-		if m, ok := d.object(n, mapTable); ok {
-			if e := m.take("error_policy"); e != nil {
-				sources[1], _ = d.object(e, errorPolicyTable)
+	if phase.val != nil {
+		if m, ok := d.object(phase.val, mapTable); ok {
+			var policy policyMap
+			if mapTable.read(m, &policy); policy.n != nil {
+				sources[1], _ = d.object(policy.n, errorPolicyTable)
 			}
 			sources[2] = m
 			f.Map = d.mapPhase(m, o)
 		}
-	} else if o.has("map") {
+	} else if phase.there() {
 		d.errorf(o.n, "missing-key", "a MapReduce workflow needs map: the items and what is done with each").
 			Suggest("for example: map: {input: items.json, agent_template: [{shell: 'make ${item.name}'}]}")
 	}
 	d.errorPolicy(policySources{d, sources})
 	if f.Map != nil {
 		d.tooFewItems(sources)
+		d.neverEnoughItems(sources)
 	}
 	for _, s := range sources[:3] {
 		if s != nil {
 			s.close()
 		}
 	}
-	if n := o.take("merge_queue"); n != nil {
-		f.Queue = d.mergeQueue(n)
+	if parts.queue != nil {
+		f.Queue = d.mergeQueue(parts.queue)
 	}
-	f.Reduce = d.blockOf(o, "reduce", 'r')
+	f.Reduce = d.blockOf(parts.reduce, 'r')
 }
+
+// mapParts are the parts of a file that has a map, and policyMap its error policy.
+type (
+	mapParts struct {
+		setup, reduce written
+		queue         *node
+	}
+	policyMap struct{ n *node }
+)
 
 // AtMost is how many items the map has at most, where the file says it.
 func (m *Map) AtMost() (n int, said bool) {
@@ -68,6 +81,23 @@ func (m *Map) AtMost() (n int, said bool) {
 	return n, said
 }
 
+// neverEnoughItems tells of a map that cannot have as many items as it must have.
+func (d *decoder) neverEnoughItems(sources []*object) {
+	m := d.file.Map
+	n, said := m.AtMost()
+	if !said || m.MinItems.Text != nil || m.MinItems.N <= n {
+		return
+	}
+	key := mapTable.keyFor(m, &m.MinItems)
+	for _, s := range sources {
+		if s != nil && s.has(key) {
+			d.errorf(s.keyNode(key), "min-items", "min_items: %d is more than the map can have: %d at most", m.MinItems.N, n).
+				Suggest("write min_items: %d or less", n)
+			return
+		}
+	}
+}
+
 // tooFewItems warns of a rate of failures that never counts, because the map has too few
 // items.
 func (d *decoder) tooFewItems(sources []*object) {
@@ -76,9 +106,11 @@ func (d *decoder) tooFewItems(sources []*object) {
 	if rate < 0 || !said || n == 0 || n >= policy.MinFinishedForThreshold {
 		return
 	}
+	p := &d.file.Policy
+	rateKey := errorPolicyTable.keyFor(p, &p.FailureThreshold)
 	for _, s := range sources {
-		if s != nil && s.has("failure_threshold") {
-			d.warnf(s.keyNode("failure_threshold"), "no-effect", "failure_threshold never stops this map: it counts once %d items have finished, and there are %d at most", policy.MinFinishedForThreshold, n).
+		if s != nil && s.has(rateKey) {
+			d.warnf(s.keyNode(rateKey), "no-effect", "failure_threshold never stops this map: it counts once %d items have finished, and there are %d at most", policy.MinFinishedForThreshold, n).
 				Suggest("write max_failures: %d, which counts from the first item", max(1, int(math.Ceil(rate*float64(n)))))
 			return
 		}
@@ -97,8 +129,12 @@ func (d *decoder) mergeQueue(n *node) *MergeQueue {
 	defer o.close()
 	q := &MergeQueue{Pos: n.pos, Batch: defaultBatch, Order: "ended", Flaky: 1}
 	queueTable.read(o, q)
+	var verify queueVerify
+	if queueTable.read(o, &verify); verify.val != nil {
+		q.Verify = d.verify(verify.val)
+	}
 	m := d.file.Map
-	if len(q.Verify) == 0 && !o.has("verify") && m != nil && (m.Evidence == nil || len(m.Evidence.Checks) == 0) && !d.full() {
+	if len(q.Verify) == 0 && !verify.there() && m != nil && (m.Evidence == nil || len(m.Evidence.Checks) == 0) && !d.full() {
 		d.errorf(n, "missing-key", "merge_queue needs verify: what a merge must pass; there are no checks of map.evidence that it could be").
 			Suggest("for example: merge_queue: {verify: make test}")
 	}
@@ -113,6 +149,9 @@ func (d *decoder) mergeQueue(n *node) *MergeQueue {
 	}
 	return q
 }
+
+// queueVerify is what a merge must pass.
+type queueVerify struct{ written }
 
 // verify reads what a merge must pass: a command, a step, or a list of them.
 func (d *decoder) verify(n *node) []*Step {
@@ -152,42 +191,60 @@ func (s *Step) readsItem(f *File) bool {
 }
 
 func (d *decoder) mapPhase(o, top *object) *Map {
+	var keys mapKeys
+	mapTable.read(o, &keys)
 	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutAction: "dlq", TimeoutGrace: Duration{D: DefaultGrace, Unit: time.Second}}
-	mapTable.read(o, m)
-	if !o.has("input") {
+	if keys.input.val != nil {
+		d.input(keys.input.key.text, keys.input.val, m)
+	}
+	if mapTable.read(o, m); !keys.input.there() {
 		d.errorf(o.n, "missing-key", "a map needs input: a file, a command or a list of items").Suggest("for example: input: items.json")
 	}
-	m.FilterPos, m.SortPos, m.DistinctPos = o.keyNode("filter").pos, o.keyNode("sort_by").pos, o.keyNode("distinct").pos
-	parallel := o
-	if !o.has("max_parallel") {
-		parallel = top
+	m.FilterPos, m.SortPos, m.DistinctPos = o.at(m, &m.Filter).pos, o.n.pos, o.n.pos
+	if keys.sort.val != nil {
+		m.SortBy, m.SortPos = d.sortBy(keys.sort.key.text, keys.sort.val), keys.sort.key.pos
 	}
-	parallel.width("max_parallel", m)
+	if keys.distinct.val != nil {
+		m.Distinct, m.DistinctPos = d.distinct(keys.distinct.key.text, keys.distinct.val), keys.distinct.key.pos
+	}
+	width := keys.width
+	if !width.there() {
+		var whole mapKeys
+		fileTable.read(top, &whole)
+		width = whole.width
+	}
+	if width.val != nil {
+		d.width(width.key.text, width.val, m)
+	}
 	const example = "for example: agent_template: [{shell: 'make ${item.name}'}]"
-	switch n := o.take("agent_template"); {
+	switch n := keys.template.val; {
 	case n != nil:
 		m.Template = d.block(n, "map.agent_template")
 		if len(m.Template.Steps) == 0 && n.kind == listNode && len(n.items) == 0 {
 			d.errorf(n, "no-steps", "the agent_template has no steps").Suggest(example)
 		}
-	case o.has("agent_template"):
+	case keys.template.there():
 		d.errorf(o.n, "no-steps", "the agent_template is empty").Suggest(example)
 	default:
-		d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item").Suggest(example)
+		p := d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item")
+		if key, near := o.mistaken([]string{"agent_template"}, foreignTemplates); key != nil {
+			p.Suggest("did you mean %q where it says %q?", near, key.text)
+		}
+		p.Or(example)
 	}
 	d.agentTime(o, m)
 	return m
 }
 
+// mapKeys are the keys of a map phase that are read one after the other, in the order of
+// what they mean.
+type mapKeys struct{ input, sort, distinct, width, template written }
+
 // width reads how many items run at once: a number, or that the map finds out.
-func (o *object) width(key string, m *Map) {
-	spelled, n := o.first(key)
-	if n == nil {
-		return
-	}
-	n = o.d.resolved(n)
+func (d *decoder) width(key string, n *node, m *Map) {
+	n = d.resolved(n)
 	if n.kind != mapNode && n.text != "auto" {
-		v, p := o.d.intVar(n, spelled, 1)
+		v, p := d.intVar(n, key, 1)
 		if p != nil {
 			p.Or("write a number, auto, or as in {min: 2, max: 32}")
 		}
@@ -196,20 +253,26 @@ func (o *object) width(key string, m *Map) {
 		}
 		return
 	}
-	m.Adaptive = &policy.Adaptive{}
+	m.Adaptive, m.Parallel = d.adaptive(key, n)
+}
+
+// adaptive reads auto, or from min to max: how many run at once is found out. It gives the
+// most, too.
+func (d *decoder) adaptive(key string, n *node) (*policy.Adaptive, Int) {
+	a := &policy.Adaptive{}
 	if n.kind == mapNode {
-		b, _ := o.d.object(n, widthTable)
+		b, _ := d.object(n, widthTable)
 		defer b.close()
-		widthTable.read(b, m.Adaptive)
-		err := (policy.Config{Adaptive: m.Adaptive}).Validate()
+		widthTable.read(b, a)
+		err := a.Validate()
 		switch {
-		case !b.has("min", "max"):
-			o.d.errorf(n, "missing-key", "%s needs min or max", spelled).Suggest("for example: %s: {min: 2, max: 32}", spelled)
-		case err != nil && !o.d.full():
-			o.d.errorf(n, "out-of-range", "%s", err).Suggest("for example: %s: {min: 2, max: 32}", spelled)
+		case !b.any(a):
+			d.errorf(n, "missing-key", "%s needs min or max", key).Suggest("for example: %s: {min: 2, max: 32}", key)
+		case err != nil && !d.full():
+			d.errorf(n, "out-of-range", "%s: %s", key, err).Suggest("for example: %s: {min: 2, max: 32}", key)
 		}
 	}
-	m.Parallel = Int{N: m.Adaptive.Defaults().Max, Set: true}
+	return a, Int{N: a.Defaults().Max, Set: true}
 }
 
 // evidence reads what an item must show.
@@ -221,7 +284,7 @@ func (d *decoder) evidence(n *node) *Evidence {
 	defer o.close()
 	e := &Evidence{Pos: n.pos}
 	evidenceTable.read(o, e)
-	if !o.has("checks", "paths", "protect") && !d.full() {
+	if !o.any(e) && !d.full() {
 		d.errorf(n, "missing-key", "evidence needs checks, paths or protect").Suggest("for example: evidence: {checks: ['make test']}")
 	}
 	return e
@@ -247,7 +310,7 @@ func (d *decoder) pathPatterns(ns []*node) (list []*template.Text) {
 }
 
 // input reads where the items come from.
-func (d *decoder) input(n *node, m *Map) {
+func (d *decoder) input(key string, n *node, m *Map) {
 	switch {
 	case n.kind == listNode:
 		m.List, _ = n.value().([]any) // a list stays one
@@ -262,13 +325,13 @@ func (d *decoder) input(n *node, m *Map) {
 			return
 		}
 		if d.notPattern(n, n.text) {
-			m.Input = d.text(n, "input")
+			m.Input = d.text(n, key)
 		}
 		return
 	}
 	o, _ := d.object(n, inputTable) // it is a map
 	defer o.close()
-	in := d.inputOf(o)
+	in, _ := d.inputOf(o)
 	m.Input, m.InputKind = in.Input, in.InputKind
 }
 
@@ -283,26 +346,39 @@ func (d *decoder) notPattern(n *node, text string) bool {
 	return false
 }
 
-// inputOf reads the input of a map that is written as one: a file or a command.
-func (d *decoder) inputOf(o *object) (m Map) {
+// inputFile is an input that is a file, with its format, and inputCommand one that is
+// the output of a command.
+type (
+	inputFile struct {
+		file   written
+		format string
+	}
+	inputCommand struct{ commandText }
+)
+
+// inputOf reads the input of a map that is written as one: a file or a command. format
+// is its key, where it is written.
+func (d *decoder) inputOf(o *object) (m Map, format *node) {
 	n := o.n
+	file, command := inputFile{format: "file"}, inputCommand{}
+	isFile, isCommand := o.keyOf(&file, &file.file) != nil, o.keyOf(&command, &command.written) != nil
 	switch {
-	case o.has("file") && o.has("command"):
+	case isFile && isCommand:
 		d.errorf(n, "contradiction", "an input is a file or a command; this is both").Suggest("keep one of the two")
-		o.skip("file", "command", "format")
-	case o.has("file"):
-		if f := o.peek("file"); f.scalar() && !d.notPattern(f, f.text) {
-			o.skip("file", "format")
-			return m
+		inputTable.skip(o, &file, &command)
+	case isFile:
+		inputTable.read(o, &file)
+		format = o.keyOf(&file, &file.format)
+		if f := file.file.val; f != nil && (!f.scalar() || d.notPattern(f, f.text)) {
+			m.Input, m.InputKind = d.text(f, file.file.key.text), file.format
 		}
-		m.Input, m.InputKind = o.text("file"), "file"
-		m.InputKind = o.choice(m.InputKind, "format")
-	case o.has("command"):
-		m.Input, m.InputKind = o.text("command"), "command"
+	case isCommand:
+		inputTable.read(o, &command)
+		m.Input, m.InputKind = command.text(d), "command"
 	default:
 		d.errorf(n, "missing-key", "an input written as a map has file: or command:").Suggest("for example: input: {file: items.jsonl, format: jsonl}, or for the files of a directory input: {command: ls in/*.txt}")
 	}
-	return m
+	return m, format
 }
 
 // inlineItems reads an input that is a list in JSON, as a text.
@@ -315,9 +391,9 @@ func inlineItems(text string) ([]any, bool) {
 	return list, err == nil && ok
 }
 
-func (d *decoder) sortBy(n *node) *expr.Sort {
+func (d *decoder) sortBy(key string, n *node) *expr.Sort {
 	if !n.scalar() {
-		d.wrong(n, "sort_by", "a text").Suggest("for example: sort_by: score DESC, name")
+		d.wrong(n, key, "a text").Suggest("for example: sort_by: score DESC, name")
 		return nil
 	}
 	s, err := expr.ParseSort(n.text)
@@ -328,9 +404,9 @@ func (d *decoder) sortBy(n *node) *expr.Sort {
 	return s
 }
 
-func (d *decoder) distinct(n *node) *template.Text {
+func (d *decoder) distinct(key string, n *node) *template.Text {
 	if !n.scalar() {
-		d.wrong(n, "distinct", "the path of a field").Suggest("for example: distinct: item.path")
+		d.wrong(n, key, "the path of a field").Suggest("for example: distinct: item.path")
 		return nil
 	}
 	path := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(n.text), "${"), "}"))
@@ -338,18 +414,18 @@ func (d *decoder) distinct(n *node) *template.Text {
 		d.syntax(n, "bad-expression", "distinct is no path: ", err)
 		return nil
 	}
-	return d.text(n, "distinct")
+	return d.text(n, key)
 }
 
 // unchanged reads when an item is left out because nothing has changed: true, or
 // the files that count as well.
-func (d *decoder) unchanged(n *node) *Unchanged {
+func (d *decoder) unchanged(key string, n *node) *Unchanged {
 	n = d.resolved(n)
 	u := &Unchanged{Pos: n.pos}
 	if n.kind != mapNode {
 		switch {
 		case n.kind != boolNode:
-			d.wrong(n, "skip_unchanged", "true, false or a map").Suggest("for example: skip_unchanged: {files: ['src/${item.name}.c']}")
+			d.wrong(n, key, "true, false or a map").Suggest("for example: skip_unchanged: {files: ['src/${item.name}.c']}")
 		case isTrue(n):
 			return u
 		}
@@ -376,8 +452,10 @@ func (d *decoder) parsedEach(ns []*node) (list []*template.Text) {
 
 // agentTime reads the bounds of an agent's time.
 func (d *decoder) agentTime(o *object, m *Map) {
-	m.AgentTimeout = o.duration("agent_timeout", "agent_timeout_secs", "timeout_per_agent")
-	n := o.take("timeout_config")
+	var here, inside agentTimes
+	mapTable.read(o, &here)
+	m.AgentTimeout = here.agent
+	n := here.more
 	if n == nil {
 		return
 	}
@@ -386,7 +464,8 @@ func (d *decoder) agentTime(o *object, m *Map) {
 		return
 	}
 	defer c.close()
-	if t := c.duration("agent_timeout", "agent_timeout_secs"); t.Set {
+	timeoutTable.read(c, &inside)
+	if t := inside.agent; t.Set {
 		if m.AgentTimeout.Set {
 			d.warnf(n, "no-effect", "the agent timeout of timeout_config has no effect: map has one too").Suggest("keep one of the two")
 		} else {
@@ -394,18 +473,24 @@ func (d *decoder) agentTime(o *object, m *Map) {
 		}
 	}
 	timeoutTable.read(c, m)
-	if t := c.duration("cleanup_grace_period", "cleanup_grace_period_secs"); t.Set {
-		m.TimeoutGrace = t
+	if inside.grace.Set {
+		m.TimeoutGrace = inside.grace
 	}
-	if m.TimeoutPolicy != "per_agent" && !c.has("command_timeouts") && !m.AgentTimeout.Set {
+	if m.TimeoutPolicy != "per_agent" && m.CommandTimeouts == nil && !m.AgentTimeout.Set {
 		d.warnf(n, "no-effect", "timeout_policy is %s, but there are neither agent_timeout_secs nor command_timeouts", m.TimeoutPolicy).Suggest("add command_timeouts: {shell: 60}")
 	}
 }
 
-func (d *decoder) commandTimeouts(n *node) map[string]Duration {
+// agentTimes are the keys that bound the time of an agent.
+type agentTimes struct {
+	agent, grace Duration
+	more         *node // timeout_config
+}
+
+func (d *decoder) commandTimeouts(n *node, key string) map[string]Duration {
 	all := make(map[string]Duration, len(n.pairs))
-	for _, p := range d.pairs(n, "command_timeouts", "a map", "command_timeouts: {shell: 60, claude: 10m}") {
-		if t := d.duration(p.val, "command_timeouts."+p.key.text, time.Second); t.Set {
+	for _, p := range d.pairs(n, key, "a map", "command_timeouts: {shell: 60, claude: 10m}") {
+		if t := d.duration(p.val, key+"."+p.key.text, time.Second); t.Set {
 			all[p.key.text] = t
 		}
 	}

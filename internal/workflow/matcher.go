@@ -24,7 +24,7 @@ var matcherNames = []string{"network", "timeout", "server_error", "rate_limit", 
 func (d *decoder) matcher(n *node, key string) []Matcher {
 	n = d.resolved(n)
 	if n.tag == "!pattern" && n.scalar() {
-		return d.patternMatcher(n)
+		return d.patternMatcher(strings.TrimPrefix(n.tag, "!"), n)
 	}
 	if n.scalar() && n.kind != nullNode {
 		name := snake(n.text)
@@ -48,25 +48,25 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 	return list
 }
 
-func (d *decoder) patternMatcher(n *node) []Matcher {
+func (d *decoder) patternMatcher(key string, n *node) []Matcher {
 	n = d.resolved(n)
 	if !n.scalar() {
-		d.wrong(n, "pattern", "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
+		d.wrong(n, key, "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
 		return nil
 	}
 	m, err := retry.TextPattern(n.text)
 	if err != nil {
-		d.badRegexp(n, "pattern", errors.Unwrap(err))
+		d.badRegexp(n, key, errors.Unwrap(err))
 		return nil
 	}
-	return []Matcher{{Name: "pattern: " + n.text, Match: m}}
+	return []Matcher{{Name: key + ": " + n.text, Match: m}}
 }
 
-func (d *decoder) exitMatcher(n *node) []Matcher {
+func (d *decoder) exitMatcher(key string, n *node) []Matcher {
 	var codes []int
 	var words []string
 	for _, it := range n.each() {
-		c, p := d.integer(d.resolved(it), "exit_code", 0)
+		c, p := d.integer(d.resolved(it), key, 0)
 		switch {
 		case p != nil:
 			p.Or("for example: {exit_code: [75, 111]}")
@@ -80,5 +80,5 @@ func (d *decoder) exitMatcher(n *node) []Matcher {
 	if len(codes) == 0 {
 		return nil
 	}
-	return []Matcher{{Name: fmt.Sprintf("exit_code: [%s]", strings.Join(words, ", ")), Match: retry.ExitCode(codes...)}}
+	return []Matcher{{Name: fmt.Sprintf("%s: [%s]", key, strings.Join(words, ", ")), Match: retry.ExitCode(codes...)}}
 }

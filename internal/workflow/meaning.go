@@ -111,6 +111,8 @@ func hasNoMeaning(f reflect.StructField) bool {
 	switch f.Name {
 	case "Limits", "ItemLimits": // which bound when it runs
 		return f.Type == reflect.TypeFor[[]LimitRef]()
+	case "Priority":
+		return f.Type.Kind() == reflect.Int
 	case "Path", "Description":
 		return f.Type.Kind() == reflect.String
 	case "Source":

@@ -4,19 +4,29 @@ import "slices"
 
 // sameSteps writes steps: as commands:, so that two files' lists meet.
 func sameSteps(n *node) *node {
-	if n.kind != mapNode || n.get("steps") == nil || n.get("commands") != nil {
+	var in blockSteps
+	blockTable.look(n, &in)
+	present := blockTable.keyFor(&in, &in.list)
+	if !in.list.there() || n.get(present) != nil {
 		return n
 	}
 	out := *n
 	out.pairs = slices.Clone(n.pairs)
 	for i, p := range out.pairs {
-		if p.key.text == "steps" {
+		if p.key == in.list.key {
 			key := *p.key
-			key.text = "commands"
+			key.text = present
 			out.pairs[i].key = &key
 		}
 	}
 	return &out
+}
+
+// stepsOf is the list of steps of a file or a block that is a map; nil where it has none.
+func stepsOf(n *node) *node {
+	var in blockSteps
+	blockTable.look(sameSteps(n), &in)
+	return in.list.val
 }
 
 // notInherited are keys that are about the one file they stand in.
@@ -76,10 +86,10 @@ func (n *node) index() map[string]*node {
 func joinBlocks(first, second *node) *node {
 	a, b := first, second
 	if a.kind == mapNode {
-		a = sameSteps(a).get("commands")
+		a = stepsOf(a)
 	}
 	if b.kind == mapNode {
-		b = sameSteps(b).get("commands")
+		b = stepsOf(b)
 	}
 	if a == nil || b == nil || a.kind != listNode || b.kind != listNode {
 		return second
@@ -98,7 +108,7 @@ func joinBlocks(first, second *node) *node {
 	joined := *sameSteps(out)
 	joined.pairs = slices.Clone(joined.pairs)
 	for i, p := range joined.pairs {
-		if p.key.text == "commands" {
+		if p.val == stepsOf(&joined) {
 			joined.pairs[i].val = &list
 		}
 	}
@@ -111,8 +121,9 @@ func joinParams(base, over *node) *node {
 		return over
 	}
 	name := func(n *node) string {
-		if v := n.get("name"); v != nil {
-			return v.text
+		var own paramName
+		if paramTable.look(n, &own); own.val != nil {
+			return own.val.text
 		}
 		return n.text
 	}

@@ -53,8 +53,11 @@ func TestOlderSpellingsAreRewritten(t *testing.T) {
 				retryTable: "commands:\n  - shell: make # it\n    retry:\n      " + line + "\n",
 				fileTable:  "mode: mapreduce\nmap: {input: [1], agent_template: [{shell: make}]}\n" + line + " # it\n",
 			}[tab]
-			if f.key == "steps" {
+			switch f.key {
+			case "steps":
 				text = line + " # it\n"
+			case "parameters":
+				text = strings.Replace(text, "shell: make", "pipeline: flow.cst", 1)
 			}
 			var m Migration
 			if _, problems := Parse("x.yml", []byte(text), Options{Migration: &m}); problems.HasErrors() {

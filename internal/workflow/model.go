@@ -79,8 +79,8 @@ type File struct {
 	MaxWait          Duration // longest pause for a rate limit; zero: 6 h
 	AllowFailedItems bool
 
-	subs      *node // `workflows:`, until they are loaded
-	templates *node
+	subs      written // `workflows:`, until they are loaded
+	templates written
 	former    diag.List       // see Formerly
 	names     []string        // see Variables
 	reads     map[string]bool // the first words of the names that it reads; nil: too many to tell
@@ -149,8 +149,10 @@ type Step struct {
 	Timeouts []time.Duration
 	Stall    Duration
 	Retry    *Retry // nil: one attempt
-	// Limits are the limits of the machine that each attempt holds.
-	Limits []LimitRef
+	// Limits are the limits of the machine that each attempt holds. Priority is how much
+	// sooner than others it gets them: from -50 to 50, 0 as usual.
+	Limits   []LimitRef
+	Priority int
 
 	OnFailure  *Handler
 	OnSuccess  []*Step
@@ -207,7 +209,7 @@ type HTTP struct {
 	Body    *template.Text
 	JSON    any           // a body written as a YAML map or list, its strings templates; nil: Body
 	Expect  []StatusRange // empty: 200 to 299
-	MaxBody int           // bytes; 0: 1 MiB
+	MaxBody int           // bytes; 0: 1 MiB, or any with output_file
 }
 
 // Header is one request header.
@@ -234,7 +236,8 @@ type Foreach struct {
 	Input           *template.Text // `input:`: a JSON, JSONL or text file
 	JSONPath        string
 	Do              []*Step
-	Parallel        Int // at most this many at once; 1: one after another
+	Parallel        Int              // at most this many at once; 1: one after another
+	Adaptive        *policy.Adaptive // nil: as many as Parallel; else it is found out, as by a map
 	ContinueOnError bool
 	MaxItems        Int
 	Timeout         Duration
@@ -482,6 +485,7 @@ type Map struct {
 
 	Offset     Int
 	MaxItems   Int
+	MinItems   Int              // fewer are an error
 	Parallel   Int              // at most this many at once; default 10
 	Adaptive   *policy.Adaptive // nil: as many as Parallel; else the map finds out how many, and begins with as many as there are processors where Min is 0
 	Label      *template.Text

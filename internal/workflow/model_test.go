@@ -41,8 +41,8 @@ func briefs(steps []*workflow.Step) string {
 
 func TestFileShapes(t *testing.T) {
 	for _, src := range []string{
-		"- shell: a\n- /b\n", "commands: [{shell: a}, b]", "steps: [{shell: a}, /b]", "mode: sequential\ncommands: [{shell: a}, {claude: /b}]",
-		"mode: normal\ncommands: [{shell: a}, {command: b}]", `{"commands": [{"shell": "a"}, {"name": "b"}]}`, "{\n\t\"commands\": [{\"shell\": \"a\"},\n\t\"b\"]\n}",
+		"- shell: a\n- /b\n", "commands: [{shell: a}, /b]", "steps: [{shell: a}, \"/b\"]", "mode: sequential\ncommands: [{shell: a}, {claude: /b}]",
+		"mode: normal\ncommands: [{shell: a}, {command: b}]", `{"commands": [{"shell": "a"}, {"name": "b"}]}`, "{\n\t\"commands\": [{\"shell\": \"a\"},\n\t\"/b\"]\n}",
 	} {
 		f := clean(t, src)
 		if f.Kind != workflow.Standard || briefs(f.Steps) != "shell:a claude:/b" {

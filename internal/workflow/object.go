@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/template"
 )
 
 // maxProblems bounds the list for a file that is no workflow at all.
@@ -25,34 +24,34 @@ type decoder struct {
 	sh        string // [Options.Sh]
 	cut       bool   // problems were left out
 
-	params              map[string]Param                             // of this file, by name
-	paramTexts          map[string]string                            // see paramText
-	unfilled            []string                                     // required parameters whose values are not to be had
-	agentTable          *table                                       // their names as keys of a step
-	nested              int                                          // > 0 inside handlers and checks
-	phase               byte                                         // where we are: c, s, m, r, g as in field.was
-	top                 *retrySpec                                   // retry_defaults
-	calls               []pendingCall                                // to be resolved when all is read
-	open                map[*template.Text]func(offset int) diag.Pos // texts in which something may not be closed, with their places
-	uses                []use                                        // variables that are read
-	names               map[string]int                               // of variables that something sets: how many do
-	plainIDs            map[string]bool                              // ids of steps whose variable has the result of a command, and nothing else
-	userNames           []string                                     // those that are not builtin, sorted
-	nearNames           map[string]string                            // see nearName
-	native              bool                                         // the file has keys that only bide has
-	noAutoCommit        diag.Pos                                     // of the file's own auto_commit: false
-	skipAll             *node                                        // the file's skip_permissions
-	itemCost            *node                                        // the key of item_budget.cost; nil: it is not there
-	itemTokens          *node                                        // that of item_budget.tokens
-	bounds              *node                                        // the key of max_cost or max_tokens; nil: neither is there
-	holds               bool                                         // inside on_hold
-	loops, handlersOpen int                                          // > 0 inside foreach, and what follows a failure
-	looped              bool                                         // there is a foreach
-	madeNames           bool                                         // a step sets variables by names that only the run knows
-	judging             int                                          // > 0 inside a condition on what an attempt gave
-	foreign             []foreign                                    // texts with expressions of GitHub Actions
-	migration           *Migration                                   // nil where nobody asks for the present spelling
-	former              diag.List                                    // keys that the predecessor took without effect
+	params              map[string]Param  // of this file, by name
+	paramTexts          map[string]string // see paramText
+	unfilled            []string          // required parameters whose values are not to be had
+	agentTable          *table            // their names as keys of a step
+	nested              int               // > 0 inside handlers and checks
+	phase               byte              // where we are: c, s, m, r, g as in field.was
+	top                 *retrySpec        // retry_defaults
+	calls               []pendingCall     // to be resolved when all is read
+	uses                []use             // variables that are read
+	names               map[string]int    // of variables that something sets: how many do
+	plainIDs            map[string]bool   // ids of steps whose variable has the result of a command, and nothing else
+	userNames           []string          // those that are not builtin, sorted
+	nearNames           map[string]string // see nearName
+	native              bool              // the file has keys that only bide has
+	noAutoCommit        diag.Pos          // of the file's own auto_commit: false
+	skipAll             *node             // the file's skip_permissions
+	itemCost            *node             // the key of item_budget.cost; nil: it is not there
+	itemTokens          *node             // that of item_budget.tokens
+	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
+	holds               bool              // inside on_hold
+	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
+	looped              bool              // there is a foreach
+	madeNames           bool              // a step sets variables by names that only the run knows
+	outputNames         []string          // those that may be of them
+	judging             int               // > 0 inside a condition on what an attempt gave
+	foreign             []foreign         // texts with expressions of GitHub Actions
+	migration           *Migration        // nil where nobody asks for the present spelling
+	former              diag.List         // keys that the predecessor took without effect
 }
 
 func (d *decoder) full() bool {
@@ -188,14 +187,6 @@ func (o *object) peek(key string) *node {
 	return nil
 }
 
-// unread is peek for a key that nothing has read yet.
-func (o *object) unread(key string) *node {
-	if i := o.find(key); i >= 0 && !o.used[i] {
-		return o.n.pairs[i].val
-	}
-	return nil
-}
-
 // keyNode is the node of a written key, else the map's.
 func (o *object) keyNode(key string) *node {
 	if i := o.find(key); i >= 0 {
@@ -204,12 +195,8 @@ func (o *object) keyNode(key string) *node {
 	return o.n
 }
 
-// take reads a key: its value, or nil where it is missing or has none. A nil
-// object has no keys.
+// take reads a key: its value, or nil where it is missing or has none.
 func (o *object) take(key string) *node {
-	if o == nil {
-		return nil
-	}
 	i := o.find(key)
 	if i < 0 || o.used[i] {
 		return nil
@@ -229,26 +216,8 @@ func (o *object) take(key string) *node {
 	return p.val
 }
 
-// first reads the first written one of some keys, in any of their spellings, and
-// gives the one in which it is written; a second one is a warning.
-func (o *object) first(keys ...string) (spelled string, found *node) {
-	if len(keys) == 1 {
-		if f, ok := o.field(keys[0]); ok {
-			return o.spelled(f.spellings)
-		}
-		return "", nil
-	}
-	var names []string
-	for _, key := range keys {
-		f, ok := o.field(key)
-		if !ok {
-			continue // only what the tables list is ever read
-		}
-		names = append(names, f.spellings...)
-	}
-	return o.spelled(names)
-}
-
+// spelled reads the first written one of the spellings of a key, and gives the one in
+// which it is written; a second one is a warning.
 func (o *object) spelled(names []string) (spelled string, found *node) {
 	for _, k := range names {
 		n := o.take(k)
@@ -257,11 +226,15 @@ func (o *object) spelled(names []string) (spelled string, found *node) {
 		case found == nil:
 			spelled, found = k, n
 		default:
-			o.d.warnf(o.keyNode(k), "no-effect", "%q says the same as %q on line %d, which counts", k, spelled, found.pos.Line).
-				Suggest("keep one of the two")
+			o.saysTheSame(k, spelled, found)
 		}
 	}
 	return spelled, found
+}
+
+func (o *object) saysTheSame(key, as string, found *node) {
+	o.d.warnf(o.keyNode(key), "no-effect", "%q says the same as %q on line %d, which counts", key, as, found.pos.Line).
+		Suggest("keep one of the two")
 }
 
 // skip marks a key as read.
@@ -273,12 +246,9 @@ func (o *object) skip(keys ...string) {
 	}
 }
 
-// native are keys of a file that only bide has: one that uses them was written
-// for it.
-var native = []string{"agents", "handlers", "isolation", "auto_commit", "durability", "start_delay", "max_cost", "max_tokens", "max_wait", "allow_failed_items", "max_recoveries", "same_error"}
-
+// noteNative notes a key of a file that only bide has.
 func (d *decoder) noteNative(o *object, key string) {
-	if o.tables[0] == fileTable && slices.Contains(native, key) {
+	if f, ok := o.field(key); ok && f.native && o.tables[0] == fileTable {
 		d.native = true
 	}
 }
@@ -286,7 +256,7 @@ func (d *decoder) noteNative(o *object, key string) {
 // noteFormer records a key that used to be taken without effect.
 func (d *decoder) noteFormer(o *object, key *node) {
 	f, ok := o.field(key.text)
-	if !ok || f.was == "" || f.inert != "" || len(d.former) >= maxProblems {
+	if !ok || f.was == "" || f.inert != "" || len(d.former) >= maxProblems || f.fresh != nil && f.fresh(o.peek(key.text)) {
 		return
 	}
 	if f.was != "*" && !strings.ContainsRune(f.was, rune(d.phase)) {
@@ -315,6 +285,9 @@ func (o *object) close() {
 }
 
 func (o *object) whyInert(f *field) string {
+	if present, ok := o.field(f.as); ok {
+		f = present
+	}
 	if strings.HasPrefix(f.doc, "beside ") {
 		return "it stands " + strings.TrimSuffix(strings.SplitN(f.doc, ":", 2)[0], ";")
 	}
@@ -330,7 +303,7 @@ var instead = map[string]string{
 	"on":   "there are no triggers: cron, a hook or a CI system starts bide run",
 	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",
 	"strategy":    "write a map over the values, with ${item} in its steps",
-	"retryPolicy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs", "retry_policy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs",
+	"retryPolicy": "write retry: with attempts, which counts all runs and so is limit + 1, and initial_delay, as 5s for intervalSec: 5", "retry_policy": "write retry: with attempts, which counts all runs and so is limit + 1, and initial_delay, as 5s for intervalSec: 5",
 	"continueOn": "write continue_on_error: true", "continue_on": "write continue_on_error: true",
 	"precondition": "write when: with a condition", "preconditions": "write when: with a condition",
 	"params":    "declare them under parameters:; --param NAME=VALUE gives them",
@@ -349,6 +322,15 @@ const (
 	skipItems    = "map.skip_unchanged leaves out the items of a map that are unchanged since an earlier run"
 )
 
+// foreignTemplates are other words for the steps of a map.
+var foreignTemplates = func() map[string]string {
+	others := map[string]string{}
+	for _, word := range strings.Fields("steps commands command do run template task tasks jobs agent agents items_template shell claude") {
+		others[word] = "agent_template"
+	}
+	return others
+}()
+
 func (o *object) unknown(key, value *node) {
 	var names []string
 	for _, t := range o.tables {
@@ -365,11 +347,14 @@ func (o *object) unknown(key, value *node) {
 	near, elsewhere := "", ""
 	if ours := foreignActions[key.text]; ours != "" && slices.Contains(names, ours) {
 		near = fmt.Sprintf("did you mean %q?", ours)
+	} else if ours := foreignTemplates[key.text]; ours != "" && o.tables[0] == mapTable {
+		p.Suggest("did you mean %q?", ours)
+		return
 	} else if len(key.text) <= maxKey {
 		near = diag.DidYouMean(key.text, names)
 	}
 	for _, t := range tables {
-		if _, ok := t.field(key.text); ok {
+		if _, ok := t.field(key.text); ok && (near == "" || slices.Contains([]*table{fileTable, stepTable, mapTable}, t)) {
 			elsewhere = fmt.Sprintf("%q is a key of %s", key.text, t.what)
 			break
 		}

@@ -3,7 +3,6 @@ package workflow
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -39,7 +39,7 @@ func (d *decoder) optionValue(o *object, r *option.Row, key string, n *node) (an
 	case option.Count:
 		return d.count(n, key, r)
 	case option.Number:
-		f, p := d.number(n, key, r.Least, r.Greatest)
+		f, p := d.number(n, key, interval{least: r.Least, greatest: r.Greatest})
 		o.hint(p, key)
 		return f, p == nil
 	case option.Span:
@@ -135,7 +135,7 @@ func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	p := d.errorf(n, "bad-value", "%s cannot be %q", key, short(n.text))
 	switch hint := diag.DidYouMean(n.text, option.Jitters); {
 	case slices.Contains([]string{"yes", "on", "no", "off"}, n.text):
-		p.Suggest("write jitter: %v", n.text == "yes" || n.text == "on")
+		p.Suggest("write %v, or one of %s", n.text == "yes" || n.text == "on", strings.Join(option.Jitters, ", "))
 	case hint != "":
 		p.Suggest("%s (one of %s)", hint, strings.Join(option.Jitters, ", "))
 	default:
@@ -212,7 +212,7 @@ func (d *decoder) rules(n *node, key string) ([]option.Rule, bool) {
 		o.n = d.presentPolicy(it)
 		o.used = make([]bool, len(o.n.pairs))
 		var r option.Rule
-		ruleTable.read(o, &r, "on")
+		ruleTable.read(o, &r)
 		s := &retrySpec{n: it}
 		o.options(option.For(option.InRule), &s.Settings)
 		o.close()
@@ -222,7 +222,7 @@ func (d *decoder) rules(n *node, key string) ([]option.Rule, bool) {
 			continue
 		}
 		if r.Attempts == retry.Unlimited {
-			d.errorf(o.peek("attempts"), "bad-value", "a rule cannot have unlimited attempts").Suggest("leave its attempts out: those of the policy bound it then")
+			d.errorf(o.peek(option.ByName("attempts").Name), "bad-value", "a rule cannot have unlimited attempts").Suggest("leave its attempts out: those of the policy bound it then")
 			continue
 		}
 		rules = append(rules, r)
@@ -259,12 +259,12 @@ func (d *decoder) breaker(n *node) *circuit.Config {
 }
 
 // fieldName is the name of a field in the text of an error.
-var fieldName = regexp.MustCompile(`\b[A-Z][a-z]+[A-Za-z]*\b`)
+var fieldName = pattern.Lazy(`\b[A-Z][a-z]+[A-Za-z]*\b`)
 
 // inKeys names the keys of a file where an error names the fields of a configuration.
 func inKeys(text string, of *circuit.Config) string {
 	fields := reflect.TypeOf(of).Elem()
-	return fieldName.ReplaceAllStringFunc(text, func(name string) string {
+	return fieldName().ReplaceAllStringFunc(text, func(name string) string {
 		if f, ok := fields.FieldByName(name); ok {
 			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "-" {
 				return key
@@ -280,23 +280,28 @@ func (d *decoder) quota(n *node) *Quota {
 		return nil
 	}
 	defer o.close()
-	q := &Quota{Ratio: 0.1, Floor: 10}
+	q := &Quota{Ratio: 0.1, Initial: 10}
 	quotaTable.read(o, q)
 	return q
 }
 
 // ending reads what happens when a policy is exhausted.
 func (d *decoder) ending(n *node) (option.Ending, bool) {
+	var f fallbackOf
+	var command commandText
+	fallbackTable.look(n, &f)
+	commandTable.look(n, &command)
 	switch {
-	case n.tag == "!fallback" || (n.kind == mapNode && n.get("fallback") == nil && (n.get("command") != nil || n.get("shell") != nil)):
+	case n.tag == "!fallback" || command.there() && !f.there():
 		return d.fallback(n)
 	case n.kind == mapNode:
 		o, _ := d.object(n, fallbackTable) // it is a map
 		defer o.close()
-		if v := o.take("fallback"); v != nil {
-			return d.fallback(v)
+		f = fallbackOf{}
+		if fallbackTable.read(o, &f); f.val != nil {
+			return d.fallback(f.val)
 		}
-		if !o.has("fallback") {
+		if !f.there() {
 			d.errorf(n, "bad-value", "a retry's on_failure written as a map is {fallback: …}").Suggest("for example: on_failure: {fallback: {command: echo none}}")
 		}
 	case n.kind == strNode && (n.text == "stop" || n.text == "continue"):
@@ -310,10 +315,13 @@ func (d *decoder) ending(n *node) (option.Ending, bool) {
 	return option.Ending{}, false
 }
 
+// fallbackOf is what runs in the place of a step whose attempts are exhausted.
+type fallbackOf struct{ written }
+
 func (d *decoder) fallback(n *node) (end option.Ending, ok bool) {
 	end.OnFailure = "fallback"
 	if n.scalar() {
-		t := d.text(n, "fallback")
+		t := d.text(n, end.OnFailure)
 		end.Fallback = t
 		return end, t != nil
 	}
@@ -322,7 +330,9 @@ func (d *decoder) fallback(n *node) (end option.Ending, ok bool) {
 		return end, false
 	}
 	defer o.close()
-	t := o.text("command", "shell")
+	var command commandText
+	commandTable.read(o, &command)
+	t := command.text(d)
 	if t == nil {
 		d.errorf(n, "missing-key", "a fallback needs a command").Suggest("for example: on_failure: {fallback: {command: echo none}}")
 	}

@@ -26,7 +26,7 @@ type given struct {
 
 // give adds the values of a call, over those that are there.
 func (in *given) give(d *decoder, with *node) {
-	values, later := d.literalArgs(with)
+	values, later := d.literalArgs(with, "with")
 	in.values = overlay(in.values, values)
 	for name := range later {
 		value.Put(&in.later, name, true)
@@ -44,6 +44,7 @@ type declared struct {
 	condition  *expr.Expr
 	def        any
 	hasDefault bool
+	given      orNull // the default, as it is written
 }
 
 var paramTypes = []string{"string", "number", "integer", "boolean", "array", "object", "any"}
@@ -58,16 +59,18 @@ var otherTypes = map[string]string{
 // file's defaults and variables, --param-file or the caller, --param.
 func (d *decoder) parameters(root *node, in given) {
 	var list []declared
-	if n := root.get("parameters"); n != nil && n.kind != nullNode {
-		list = d.declarations(n)
+	var own composedOf
+	fileTable.look(root, &own)
+	if w := own.parameters; w.val != nil {
+		list = d.declarations(w.val, w.key.text)
 	}
 	has := make(map[string]bool, len(list))
 	for _, p := range list {
 		has[p.Name] = true
 	}
 	fixed := map[string]any{}
-	for _, key := range []string{"variables", "defaults"} {
-		for _, p := range d.valuePairs(root.get(key), key) {
+	for _, w := range []written{own.variables, own.defaults} {
+		for _, p := range d.valuePairs(w) {
 			fixed[p.key.text] = p.val.value()
 			if !has[p.key.text] {
 				has[p.key.text] = true
@@ -85,11 +88,11 @@ func (d *decoder) parameters(root *node, in given) {
 	}
 }
 
-func (d *decoder) valuePairs(n *node, key string) []pair {
-	if n == nil || n.kind == nullNode {
+func (d *decoder) valuePairs(w written) []pair {
+	if w.val == nil {
 		return nil
 	}
-	return d.pairs(n, key, "a map of names and values", key+": {level: low}")
+	return d.pairs(w.val, w.key.text, "a map of names and values", w.key.text+": {level: low}")
 }
 
 // undeclared takes in values for names that no parameter has.
@@ -113,7 +116,11 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 
 // composed reports whether other files belong to a workflow, which may use what it is given.
 func composed(root *node) bool {
-	return slices.ContainsFunc([]string{"imports", "extends", "template", "workflows"}, func(key string) bool { return root.get(key) != nil })
+	var own composedOf
+	var f File
+	fileTable.look(root, &own)
+	fileTable.look(root, &f)
+	return own.imports.there() || own.extends.there() || own.template.there() || f.subs.there()
 }
 
 // hasWord reports whether a text or a key below a node has a name in it.
@@ -140,7 +147,7 @@ func (in given) valueAt(name string, otherwise *node) *node {
 }
 
 // declarations reads both documented shapes, and a plain list.
-func (d *decoder) declarations(n *node) []declared {
+func (d *decoder) declarations(n *node, key string) []declared {
 	var list []declared
 	lines := map[string]int{}
 	add := func(p declared, ok bool) {
@@ -154,30 +161,34 @@ func (d *decoder) declarations(n *node) []declared {
 		lines[p.Name] = p.Pos.Line
 		list = append(list, p)
 	}
+	var lists paramLists
+	paramListTable.look(n, &lists)
 	switch {
 	case n.kind == listNode:
 		for _, it := range n.items {
 			add(d.declaration(it, "", nil))
 		}
 	case n.kind != mapNode:
-		d.wrong(n, "parameters", "a map or a list").Suggest("for example: parameters: {required: [level]}")
-	case n.get("required") != nil || n.get("optional") != nil || n.get("definitions") != nil:
+		d.wrong(n, key, "a map or a list").Suggest("for example: parameters: {required: [level]}")
+	case lists.required.there() || lists.optional.there() || lists.definitions.there():
 		o, _ := d.object(n, paramListTable) // it is a map
-		for _, key := range []string{"required", "optional"} {
-			required := key == "required"
-			v := o.take(key)
-			if v == nil {
-				continue
-			}
-			if v.kind != listNode {
-				o.hint(d.wrong(v, key, "a list of parameters"), key)
-				continue
-			}
-			for _, it := range v.items {
-				add(d.declaration(it, "", &required))
+		lists = paramLists{}
+		paramListTable.read(o, &lists)
+		for _, list := range []struct {
+			written
+			required bool
+		}{{lists.required, true}, {lists.optional, false}} {
+			switch v := list.val; {
+			case v == nil:
+			case v.kind != listNode:
+				o.hint(d.wrong(v, list.key.text, "a list of parameters"), list.key.text)
+			default:
+				for _, it := range v.items {
+					add(d.declaration(it, "", &list.required))
+				}
 			}
 		}
-		for _, p := range d.valuePairs(o.take("definitions"), "definitions") {
+		for _, p := range d.valuePairs(lists.definitions) {
 			add(d.declaration(p.val, p.key.text, nil))
 		}
 		o.close()
@@ -194,6 +205,13 @@ func (d *decoder) declarations(n *node) []declared {
 	return list
 }
 
+// Keys of parameters that are read before the others, and after them.
+type (
+	paramLists struct{ required, optional, definitions written }
+	paramName  struct{ written }
+	mustHave   struct{ required bool }
+)
+
 // declaration reads one parameter. name is its key, if it has one; required is
 // what the list says that it stands in.
 func (d *decoder) declaration(n *node, name string, required *bool) (declared, bool) {
@@ -202,18 +220,20 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 	case n.kind == mapNode:
 		o, _ := d.object(n, paramTable) // it is a map
 		defer o.close()
-		if name == "" {
-			p.Name = o.str("name")
-		} else if v := o.take("name"); v != nil && v.text != name {
+		var own paramName
+		paramTable.read(o, &own)
+		if v := own.val; name == "" && v != nil {
+			p.Name = o.strAt(v, own.key.text)
+		} else if v != nil && v.text != name {
 			d.warnf(v, "contradiction", "the parameter %q is called %q inside; its key counts", name, short(v.text)).Suggest("remove name")
 		}
 		paramTable.read(o, &p)
-		if v := o.peek("default"); v != nil { // which may be null
-			o.skip("default")
+		if v := p.given.val; v != nil {
 			p.def, p.hasDefault = v.value(), true
 		}
-		p.Required = !p.hasDefault && name != ""
-		o.setFlag(&p.Required, "required")
+		must := mustHave{required: !p.hasDefault && name != ""}
+		paramTable.read(o, &must)
+		p.Required = must.required
 	case name == "" && n.scalar() && n.kind != nullNode:
 		p.Name = n.text
 		p.Required = true
@@ -233,12 +253,12 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 }
 
 // paramValidation reads what the value of a parameter must fit.
-func (d *decoder) paramValidation(n *node, p *declared) {
+func (d *decoder) paramValidation(key string, n *node, p *declared) {
 	p.validation = n
 	if n.scalar() && strings.HasPrefix(n.text, "^") {
-		p.fits = d.regexp(n, "validation")
+		p.fits = d.regexp(n, key)
 	} else {
-		p.condition = d.paramCondition(n)
+		p.condition = d.paramCondition(key, n)
 	}
 }
 
@@ -274,7 +294,7 @@ func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
 		d.setValue(p, given, "the value given")
 	case in.later[p.Name]: // the run gives it
 	case isFixed:
-		d.setValue(p, own, "defaults")
+		d.setValue(p, own, "the file's defaults")
 	case isCallers:
 		d.setValue(p, callers, "the caller's defaults")
 	case p.hasDefault:
@@ -369,9 +389,9 @@ var (
 )
 
 // paramCondition reads the condition that a parameter's value must fulfil.
-func (d *decoder) paramCondition(n *node) *expr.Expr {
+func (d *decoder) paramCondition(key string, n *node) *expr.Expr {
 	if !n.scalar() {
-		d.wrong(n, "validation", "a condition").Suggest("for example: validation: value >= 1")
+		d.wrong(n, key, "a condition").Suggest("for example: validation: value >= 1")
 		return nil
 	}
 	src := shortIn().ReplaceAllString(n.text, "value in $1")

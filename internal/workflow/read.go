@@ -6,29 +6,13 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/pattern"
-	"github.com/bide-dev/bide/internal/template"
 )
 
-// firstOf reads the value of the first written one of several keys; it is the zero
-// T where there is none.
-func firstOf[T any](o *object, keys []string, value func(n *node, key string) T) (v T) {
-	if key, n := o.first(keys...); n != nil {
-		v = value(n, key)
-	}
-	return v
-}
+// Readers of values that are not templates. They say what is wrong, with an example of
+// the key's row.
 
-// text reads a template.
-func (o *object) text(keys ...string) *template.Text { return firstOf(o, keys, o.d.text) }
-
-// condition reads an expression.
-func (o *object) condition(key string) *expr.Expr { return firstOf(o, []string{key}, o.d.expr) }
-
-// str reads a text that is not a template: a name, a word.
-func (o *object) str(key string) string { return firstOf(o, []string{key}, o.strAt) }
-
+// strAt reads a text that is not a template: a name, a word.
 func (o *object) strAt(n *node, key string) string {
 	if n = o.d.resolved(n); n.scalar() {
 		return n.text
@@ -37,9 +21,7 @@ func (o *object) strAt(n *node, key string) string {
 	return ""
 }
 
-// strings reads one text or a list of texts, with their nodes.
-func (o *object) strings(key string) []*node { return firstOf(o, []string{key}, o.stringsAt) }
-
+// stringsAt reads one text or a list of texts, with their nodes.
 func (o *object) stringsAt(n *node, key string) []*node {
 	if n.scalar() {
 		return []*node{o.d.resolved(n)}
@@ -59,15 +41,6 @@ func (o *object) stringsAt(n *node, key string) []*node {
 	return out
 }
 
-// flag reads a boolean; set is false where the key is missing or wrong.
-func (o *object) flag(key string) (v, set bool) {
-	spelled, n := o.first(key)
-	if n == nil {
-		return false, false
-	}
-	return o.d.flag(o, o.d.resolved(n), spelled)
-}
-
 // flag reads true or false, and says how the like of yes is to be written.
 func (d *decoder) flag(o *object, n *node, key string) (v, ok bool) {
 	if n.kind == boolNode {
@@ -85,23 +58,6 @@ func (d *decoder) flag(o *object, n *node, key string) (v, ok bool) {
 	return false, false
 }
 
-// setFlag reads a boolean into to, which stays what it is where the key is missing or
-// wrong.
-func (o *object) setFlag(to *bool, key string) { setTo(to)(o.flag(key)) }
-
-// read is the same for a key whose value has a reader of its own.
-func read[T any](o *object, key string, to *T, value func(*node) T) {
-	if n := o.take(key); n != nil {
-		*to = value(n)
-	}
-}
-
-// yes is flag where a missing key means false.
-func (o *object) yes(key string) bool {
-	v, _ := o.flag(key)
-	return v
-}
-
 // row is the row of a key of this map, which has one.
 func (o *object) row(key string) *field {
 	f, ok := o.field(key)
@@ -111,25 +67,16 @@ func (o *object) row(key string) *field {
 	return f
 }
 
-// integer reads a whole number within the bounds of its row.
-func (o *object) integer(key string) (i int, ok bool) {
-	spelled, n := o.first(key)
-	if n == nil {
-		return 0, false
-	}
-	return o.integerAt(o.row(key), spelled, n)
-}
-
+// integerAt reads a whole number within the bounds of its row, and intAt one that may be
+// a variable.
 func (o *object) integerAt(f *field, key string, n *node) (int, bool) {
-	least, _ := f.typ.limits()
-	i, p := o.d.integer(o.d.resolved(n), key, int(least))
+	i, p := o.d.integer(o.d.resolved(n), key, int(f.typ.limits().least))
 	o.hint(p, key)
 	return i, p == nil
 }
 
 func (o *object) intAt(f *field, n *node, key string) Int {
-	least, _ := f.typ.limits()
-	v, p := o.d.intVar(o.d.resolved(n), key, int(least))
+	v, p := o.d.intVar(o.d.resolved(n), key, int(f.typ.limits().least))
 	o.hint(p, key)
 	return v
 }
@@ -150,35 +97,13 @@ func isVariable(s string) bool { return variable().MatchString(s) }
 
 // numberAt reads a number within the bounds of its row.
 func (o *object) numberAt(f *field, key string, n *node) (float64, bool) {
-	least, greatest := f.typ.limits()
-	v, p := o.d.number(o.d.resolved(n), key, least, greatest)
+	v, p := o.d.number(o.d.resolved(n), key, f.typ.limits())
 	o.hint(p, key)
 	return v, p == nil
 }
 
-func (o *object) number(key string) (float64, bool) {
-	spelled, n := o.first(key)
-	if n == nil {
-		return 0, false
-	}
-	return o.numberAt(o.row(key), spelled, n)
-}
-
-// duration reads a duration, or a variable that the engine resolves.
-func (o *object) duration(keys ...string) Duration {
-	return firstOf(o, keys, func(n *node, spelled string) Duration { return o.d.spanOf(o.row(spelled), n, spelled) })
-}
-
-// choice reads one of several words; CamelCase and hyphens are taken as
-// snake_case. It gives def where the key is missing or wrong.
-func (o *object) choice(def, key string) string {
-	spelled, n := o.first(key)
-	if n == nil {
-		return def
-	}
-	return o.choiceAt(def, spelled, n)
-}
-
+// choiceAt reads one of the words of a row; CamelCase and hyphens are taken as
+// snake_case. It gives def where it is none of them.
 func (o *object) choiceAt(def, key string, n *node) string {
 	n = o.d.resolved(n)
 	words := o.row(key).typ.words()

@@ -158,12 +158,14 @@ func (d *decoder) checkBounds(s *retrySpec, r *Retry) {
 	if r.BudgetExpires && r.Budget == 0 {
 		d.warnf(s.n, "no-effect", "retry_budget_expires has no effect without a retry_budget").Suggest("add a retry_budget, or remove it")
 	}
-	for i, rule := range r.Rules {
-		if r.Attempts != retry.Unlimited && rule.Attempts > r.Attempts {
+	policy := r.Policy()
+	for i, rule := range policy.Rules {
+		attempts, budget := option.Cut(&policy, &rule)
+		if attempts {
 			d.errorf(s.n, "contradiction", "rule %d has %d attempts, but the %d attempts of the policy bound it", i+1, rule.Attempts, r.Attempts).
 				Suggest("raise the attempts of the policy, or leave them out")
 		}
-		if r.Budget > 0 && rule.Budget > r.Budget {
+		if budget {
 			d.errorf(s.n, "contradiction", "rule %d has a retry_budget of %s, but that of the policy, %s, bounds it", i+1, duration.Format(rule.Budget), duration.Format(r.Budget)).
 				Suggest("raise the retry_budget of the policy")
 		}

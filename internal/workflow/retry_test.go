@@ -122,7 +122,7 @@ func TestRetryFields(t *testing.T) {
 	if b := r.Breaker; b.FailureThreshold != 2 || b.SuccessThreshold != 3 || b.Timeout != 30*time.Second || b.HalfOpenRequests != 3 {
 		t.Errorf("breaker %+v", b)
 	}
-	if *r.Quota != (workflow.Quota{Name: "api", Ratio: 0.5, Floor: 10}) {
+	if *r.Quota != (workflow.Quota{Name: "api", Ratio: 0.5, Initial: 10}) {
 		t.Errorf("quota %+v", r.Quota)
 	}
 }
@@ -166,7 +166,7 @@ commands:
   - {shell: c, retry: {backoff: exponential, retry_on: []}}
   - {shell: d, retry: false}
   - {foreach: {items: [x], do: [{shell: e}]}}
-  - review
+  - /review
 `)
 		if len(problems) > 0 {
 			t.Fatal(problems)

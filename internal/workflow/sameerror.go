@@ -26,12 +26,11 @@ func (d *decoder) sameError(n *node) *policy.SameError {
 	}
 	defer o.close()
 	sameErrorTable.read(o, c)
-	if v := o.peek("share"); v != nil && c.Share == 0 && (v.kind == intNode || v.kind == floatNode) && !strings.ContainsAny(v.text, "123456789") {
-		d.errorf(o.keyNode("share"), "out-of-range", "share is 0; it must be more than that").Suggest("for example: share: 0.9")
-	}
-	for _, key := range []string{"probe", "close", "max_hold", "on_hold"} {
-		if c.Stop && o.has(key) {
-			d.warnf(o.keyNode(key), "no-effect", "%s has no effect with action: stop, which holds nothing: the map stops at once", key).Suggest("remove the one or the other")
+	hold := holding{SameError: c}
+	sameErrorTable.read(o, &hold)
+	for _, p := range o.n.pairs {
+		if f, ok := sameErrorTable.field(p.key.text); ok && c.Stop && f.in(&hold) {
+			d.warnf(p.key, "no-effect", "%s has no effect with action: stop, which holds nothing: the map stops at once", f.key).Suggest("remove the one or the other")
 		}
 	}
 	if err := (policy.Config{SameError: c}).Validate(); err != nil && !d.full() {
@@ -41,11 +40,14 @@ func (d *decoder) sameError(n *node) *policy.SameError {
 	return c
 }
 
+// holding is how a map is held, which has no effect where it is stopped at once.
+type holding struct{ *policy.SameError }
+
 // maxHold reads how long a hold lasts at most.
-func (d *decoder) maxHold(n *node, c *policy.SameError) {
-	v, ok := d.span(n, "max_hold", time.Second)
+func (d *decoder) maxHold(key string, n *node, c *policy.SameError) {
+	v, ok := d.span(n, key, time.Second)
 	if c.MaxHold = v; ok && v == 0 {
-		d.errorf(n, "out-of-range", "max_hold is 0; it must be more than that").Suggest("to stop at once, write action: stop")
+		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("to stop at once, write action: stop")
 	}
 }
 
@@ -56,7 +58,8 @@ func (d *decoder) checkHeld(s policySources, p *ErrorPolicy) {
 		return
 	}
 	count := p.SameError.Defaults().Count
-	o, key, after := s.find("same_error"), "", 0
+	const own = "same_error"
+	o, key, after := s.find(own), "", 0
 	switch {
 	case p.OnItemFailure == "stop":
 		key, after = "on_item_failure: stop", 1
@@ -68,16 +71,16 @@ func (d *decoder) checkHeld(s policySources, p *ErrorPolicy) {
 	if o == nil || key == "" || after >= count {
 		return
 	}
-	d.warnf(o.keyNode("same_error"), "no-effect", "same_error has no effect: %s stops the map after %s, before %d have failed alike", key, diag.Count(after, "failed item"), count).
+	d.warnf(o.keyNode(own), "no-effect", "same_error has no effect: %s stops the map after %s, before %d have failed alike", key, diag.Count(after, "failed item"), count).
 		Suggest("lower same_error.count to %d, or have the map stop later", after)
 }
 
 // onHold reads the steps that run when the map is held. They are no item's.
-func (d *decoder) onHold(n *node) []*Step {
+func (d *decoder) onHold(n *node, key string) []*Step {
 	phase := d.phase
 	d.nested++
 	d.holds, d.phase = true, 's'
-	steps := d.steps(n, "on_hold", bareShell)
+	steps := d.steps(n, key, bareShell)
 	d.holds, d.phase = false, phase
 	d.nested--
 	return steps
@@ -97,6 +100,10 @@ func (d *decoder) probe(n *node, c *policy.SameError) {
 		option.ByName("backoff").Set(&s.Settings, "custom")
 	}
 	resolved := s.Resolve(option.File)
+	if resolved.Strategy == "custom" && len(s.Delays) == 0 && !d.full() {
+		d.errorf(o.n, "missing-key", "the waits before probes are those of delays (backoff: custom), and there is none").Suggest("for example: probe: {delays: [30s, 2m, 10m]}")
+		return
+	}
 	for _, r := range option.For(option.Probe) {
 		if s.Has(r.Name) && r.Of != "" && r.Of != resolved.Strategy && !s.Has("backoff") {
 			d.warnf(n, "no-effect", "%q has no effect: it belongs to backoff %s, and this is %s", r.Name, r.Of, resolved.Strategy).Suggest("write backoff: %s", r.Of)
@@ -123,11 +130,12 @@ func (d *decoder) probe(n *node, c *policy.SameError) {
 }
 
 // canary reads how many items run alone first: a number, or a map.
-func (d *decoder) canary(n *node) *policy.Canary {
+func (d *decoder) canary(key string, n *node) *policy.Canary {
 	c := &policy.Canary{}
 	if n.kind == intNode {
-		v, p := d.integer(n, "canary", 1)
+		v, p := d.integer(n, key, 1)
 		if p != nil {
+			p.Or("for example: canary: 3")
 			return nil
 		}
 		c.Items = v
@@ -139,7 +147,7 @@ func (d *decoder) canary(n *node) *policy.Canary {
 	}
 	defer o.close()
 	canaryTable.read(o, c)
-	if !o.has("items") {
+	if o.keyOf(c, &c.Items) == nil {
 		d.errorf(n, "missing-key", "canary needs items: how many run alone first").Suggest("for example: canary: {items: 3, need: 2}")
 		return nil
 	}

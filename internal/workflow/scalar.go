@@ -51,14 +51,18 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 	d.noteForeign(n, t)
 	if outputFile().MatchString(text) {
 		d.madeNames = true
+		for _, found := range outputName().FindAllStringSubmatch(text, -1) {
+			d.outputNames = append(d.outputNames, found[1])
+		}
 	}
 	rest := strings.TrimPrefix(text, "/")
 	shift := max(0, strings.Index(n.text, rest)) - (len(text) - len(rest))
-	if t.MayBeOpen() {
-		if d.open == nil {
-			d.open = map[*template.Text]func(int) diag.Pos{}
-		}
-		d.open[t] = func(offset int) diag.Pos { return n.at(shift + offset) }
+	if n.src != nil && (!t.IsLiteral() || t.MayBeOpen()) {
+		t.Locate(func(offset int) diag.Pos {
+			n.src.lock.Lock()
+			defer n.src.lock.Unlock()
+			return n.at(shift + offset)
+		})
 	}
 	for _, r := range t.Refs() {
 		d.note(use{n: n, path: readPath(r), offset: shift + r.Offset, code: true, maybe: r.Default || r.Bare})
@@ -170,8 +174,8 @@ func (d *decoder) integer(n *node, key string, least int) (int, *diag.Problem) {
 	return int(i), nil
 }
 
-// number reads a number between bounds; greatest 0 means no upper bound.
-func (d *decoder) number(n *node, key string, least, greatest float64) (float64, *diag.Problem) {
+// number reads a number within its limits.
+func (d *decoder) number(n *node, key string, l interval) (float64, *diag.Problem) {
 	if n.kind != intNode && n.kind != floatNode {
 		p := d.wrong(n, key, "a number")
 		if n.quoted && floatText().MatchString(n.text) {
@@ -183,10 +187,14 @@ func (d *decoder) number(n *node, key string, least, greatest float64) (float64,
 	switch {
 	case !ok || math.IsInf(f, 0) || math.IsNaN(f):
 		return 0, d.errorf(n, "out-of-range", "%s is %s, which is no number to reckon with", key, short(n.text))
-	case f < least:
-		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be %v or more", key, n.text, least)
-	case greatest > 0 && f > greatest:
-		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be between %v and %v", key, n.text, least, greatest)
+	case l.above && f <= l.least:
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be more than %v", key, n.text, l.least)
+	case f < l.least:
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be %v or more", key, n.text, l.least)
+	case l.above && l.greatest > 0 && f > l.greatest:
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be more than %v and at most %v", key, n.text, l.least, l.greatest)
+	case l.greatest > 0 && f > l.greatest:
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be between %v and %v", key, n.text, l.least, l.greatest)
 	}
 	return f, nil
 }
@@ -277,14 +285,29 @@ func likelyDuration(text string) string {
 // secsNanos reads {secs: 1, nanos: 0}.
 func (d *decoder) secsNanos(n *node, key string) (time.Duration, bool) {
 	o, _ := d.object(n, secsTable) // it is a map
-	secs, hasSecs := o.number("secs")
-	nanos, hasNanos := o.number("nanos")
+	var v secsAndNanos
+	secsTable.read(o, &v)
 	o.close()
-	if !hasSecs && !hasNanos {
+	if !v.set {
 		d.errorf(n, "bad-duration", "%s: a duration written as a map has secs and nanos", key).Suggest("%s", duration.Forms)
 		return 0, false
 	}
-	return duration.FromFloat(secs*1e9 + nanos), true
+	return duration.FromFloat(v.nanos), true
+}
+
+// secsAndNanos is a span of time that is written as a map.
+type secsAndNanos struct {
+	nanos float64
+	set   bool
+}
+
+// nanosPer reads a part of one, which is so many nanoseconds long.
+func nanosPer(unit float64) reader {
+	return by(func(o *object, key string, n *node, v *secsAndNanos) {
+		if f, ok := o.numberAt(o.row(key), key, n); ok {
+			v.nanos, v.set = v.nanos+f*unit, true
+		}
+	})
 }
 
 var reference = pattern.Lazy(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)

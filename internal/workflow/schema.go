@@ -16,6 +16,7 @@ type form struct {
 	Deprecated    bool             `json:"deprecated,omitempty"`
 	Description   string           `json:"description,omitempty"`
 	Enum          []string         `json:"enum,omitempty"`
+	Above         any              `json:"exclusiveMinimum,omitempty"` // a number, as Minimum
 	Items         *form            `json:"items,omitempty"`
 	MaxProperties int              `json:"maxProperties,omitempty"`
 	Maximum       any              `json:"maximum,omitempty"` // a number, as Minimum
@@ -49,6 +50,15 @@ func tNum(least, greatest float64) *form {
 	return oneOf(n, tVar)
 }
 
+// tAbove is a number above least, at most greatest (0: no upper bound), or a variable.
+func tAbove(least, greatest float64) *form {
+	n := &form{Type: "number", Above: least}
+	if greatest > 0 {
+		n.Maximum = greatest
+	}
+	return oneOf(n, tVar)
+}
+
 var (
 	tAny    = &form{}
 	tVar    = &form{Type: "string", Pattern: `\$`}
@@ -69,19 +79,22 @@ var (
 	tFileEnv    = tMap(oneOf(tScalar, tRef("env_value"), tSecretVar, tByProfile))
 	tSecretVar  = &form{Type: "object", Required: []string{"secret", "provider"}}
 	tByProfile  = &form{Type: "object", Required: []string{"default"}, Others: tScalar}
-	tRetry      = oneOf(&form{Type: "integer", Minimum: 1}, &form{Type: "boolean"}, tVar, tRef("retry"))
+	tFormat     = tEnum("string", "text", "json", "lines", "number", "boolean") // how an output is read
+	tRetry      = oneOf(&form{Type: "integer", Minimum: 1, Maximum: option.MaxAttempts}, &form{Type: "boolean"}, tVar, tRef("retry"))
 	tHandler    = oneOf(&form{Type: []string{"boolean", "string"}}, tSteps, tRef("handler"))
 	tValidate   = oneOf(tText, tSteps, tRef("validate"))
 	tOnItem     = oneOf(tText, tRef("on_item_failure"))
 	tCollection = oneOf(tText, tRef("error_batch"))
 	tInput      = oneOf(tText, tList(tAny), tRef("map_input"))
 	tWidth      = oneOf(tInt(1), &form{Type: "string", Enum: []string{"auto"}}, tRef("max_parallel"))
+	tAtOnce     = oneOf(tBool, tInt(1), &form{Type: "string", Enum: []string{"auto"}}, tRef("max_parallel"))
 	tTokens     = oneOf(tInt(1), &form{Type: "string", Pattern: `^[0-9.]+ *[kM]$`})
 	tStatus     = &form{Type: []string{"integer", "string"}}
+	tPriority   = oneOf(&form{Type: "integer", Minimum: 0, Maximum: int(option.ByName("priority").Greatest)}, tEnum(option.ByName("priority").Words...))
 	tExpect     = oneOf(tStatus, tList(tStatus))
 	tMatchers   = oneOf(tText, tList(oneOf(tText, tRef("matcher"))), tRef("matcher"))
 	tBackoff    = oneOf(
-		tEnum("fixed", "linear", "exponential", "fibonacci", "custom"),
+		tEnum(option.Strategies...),
 		tRef("backoff"),
 		&form{Type: "object", MinProperties: 1, MaxProperties: 1, Others: false, Properties: map[string]*form{
 			"fixed": tStrategy, "linear": tStrategy, "exponential": tStrategy, "fibonacci": tStrategy, "custom": tStrategy,

@@ -55,7 +55,8 @@ func (d *decoder) liftBackoff(n, name, value *node, inner []pair) {
 	what, present := "the strategy's parameters stand inside backoff", l.head+", with the parameters beside it"
 	lost := 0 // keys without effect, which continue to be told
 	for _, p := range value.pairs {
-		if p.key.text != "type" && p.key.text != "strategy" {
+		var named strategyNamed
+		if backoffTable.look(&node{pairs: []pair{p}}, &named); !named.there() {
 			lost++
 		}
 	}
@@ -84,16 +85,20 @@ func sameOption(key, name string) bool {
 // strategyParts gives the name of a strategy and what is written behind it;
 // nil where the value has no such form.
 func strategyParts(b *node) (name, value *node) {
-	switch typed := b.get("type"); {
+	var named strategyNamed
+	switch backoffTable.look(b, &named); {
 	case b.tag != "":
 		return b.as(strings.TrimPrefix(b.tag, "!")), b
-	case typed == nil && b.get("strategy") == nil && len(b.pairs) == 1:
+	case named.there():
+		return b.get(named.key.text), b
+	case len(b.pairs) == 1:
 		return b.pairs[0].key, b.pairs[0].val
-	case typed != nil:
-		return typed, b
 	}
-	return b.get("strategy"), b
+	return nil, b
 }
+
+// strategyNamed is the name of a strategy, among its parameters.
+type strategyNamed struct{ written }
 
 // strategyParameters gives what stands behind a strategy's name as options of a
 // policy: nothing, a map of its parameters, or its one natural parameter.
@@ -106,27 +111,26 @@ func (d *decoder) strategyParameters(name, v *node) (out []pair) {
 	case v.kind == mapNode:
 		o, _ := d.object(v, backoffTable) // it is a map
 		defer o.close()
-		o.skip("type", "strategy")
-		for _, r := range []struct {
-			option string
-			keys   []string
-		}{
-			{"initial_delay", []string{"delay", "initial", "initial_delay"}}, {"max_delay", []string{"max", "max_delay"}},
-			{"increment", []string{"increment"}}, {"base", []string{"base", "multiplier", "factor"}}, {"delays", []string{"delays"}},
-		} {
-			if key, val := o.first(r.keys...); val != nil {
-				out = append(out, pair{o.keyNode(key).as(r.option), val})
+		backoffTable.skip(o, &strategyNamed{})
+		for _, f := range backoffTable.fields() {
+			if f.as != "" || f.in(&strategyNamed{}) {
+				continue
+			}
+			if key, val := o.spelled(f.spellings); val != nil {
+				out = append(out, pair{o.keyNode(key).as(f.key), val})
 			}
 		}
 		return out
-	case v.kind == listNode && strategy == "custom":
-		return one("delays")
-	case v.scalar() && strategy == "exponential":
-		return one("base")
-	case v.scalar() && strategy == "linear":
-		return one("increment")
-	case v.scalar() && strategy != "custom":
-		return one("initial_delay")
+	}
+	// What stands alone is the one parameter that only this strategy has, else the delay.
+	natural := option.ByName("initial_delay")
+	for _, r := range option.For(option.File) {
+		if r.Of == strategy {
+			natural = r
+		}
+	}
+	if is := natural.Kind == option.Spans; is && v.kind == listNode || !is && v.scalar() {
+		return one(natural.Name)
 	}
 	d.wrong(v, strategy, "a map of its parameters").Suggest("for example: %s: {initial: 1s}", strategy)
 	return nil

@@ -63,7 +63,7 @@ func (d *decoder) agentKeys() *table {
 	if d.agentTable == nil {
 		var fs []field
 		for name := range d.file.Agents {
-			fs = append(fs, field{key: name, typ: tText, sample: "do it", doc: "asks the agent " + name})
+			fs = append(fs, field{key: name, typ: tText, sample: "do it", doc: "asks the agent " + name, act: agentAction})
 		}
 		d.agentTable = newTable("agent_step", "a step").of(func() []field { return fs })
 	}
@@ -80,10 +80,16 @@ func (d *decoder) textStep(n *node, path string, b bare) *Step {
 	s.Capture = defaultCapture()
 	if b == bareShell && !isSlashCommand(n.text) {
 		if t := d.text(n, "a command"); t != nil {
+			d.tellKeys(n, "the command")
 			s.Action = &Shell{Text: t}
 		}
 	} else if t := d.parsed(n, slashed(n.text)); t != nil {
-		d.tellCommand(n, "a text alone", nil)
+		if key, _ := keyInText(n.text); key != "" && strings.HasPrefix(n.text, key) {
+			d.warnf(n, "key-in-text", "%s: is part of a prompt here, and no key: this step is a text", key).
+				Suggest("remove the quotes around it")
+		} else {
+			d.tellCommand(n, "a text alone", nil)
+		}
 		s.Action = &Claude{Text: t}
 		d.migration.prompt(n)
 	}
@@ -124,30 +130,28 @@ func slashed(prompt string) string {
 func (d *decoder) stepFrom(o *object, path string) *Step {
 	s := &Step{Pos: o.n.pos, Path: path}
 	s.Capture = defaultCapture()
-	s.ID = d.identifier(o, "id")
+	id := stepID{step: s}
+	stepTable.read(o, &id)
 	d.action(o, s)
-	if o.has("name") && s.Name == "" {
-		s.Name = o.str("name")
-	} else if id := o.peek("id"); id != nil && s.ID == "" && s.Name == "" && id.scalar() {
-		s.Name = id.text
-	}
-	spec := firstOf(o, []string{"retry"}, d.retrySpec)
-	if n := o.take("max_attempts"); n != nil {
+	var p stepPolicy
+	stepTable.read(o, &p)
+	spec := p.spec
+	if w := p.attempts; w.val != nil {
 		if spec != nil {
-			d.warnf(o.keyNode("max_attempts"), "no-effect", "max_attempts has no effect beside retry").Suggest("write it inside retry: as attempts")
+			d.warnf(w.key, "no-effect", "%s has no effect beside retry", w.key.text).Suggest("write it inside retry: as attempts")
 		} else {
-			spec = &retrySpec{n: n}
-			spec.attempts(d, n, "max_attempts")
+			spec = &retrySpec{n: w.val}
+			spec.attempts(d, w.val, w.key.text)
 		}
 	}
-	if n := o.unread("capture"); n != nil && n.kind == mapNode { // which only bide has
-		o.skip("capture")
-		d.capture(o, n, &s.Capture)
-	}
 	stepTable.read(o, s)
+	if s.Name == "" && s.ID == "" {
+		s.Name = id.text
+	}
 	d.checks(o, s)
-	if n := o.take("metadata"); n != nil {
-		spec = d.metadata(o, n, s, spec)
+	var old oldStep
+	if stepTable.read(o, &old); old.val != nil {
+		spec = d.metadata(o, old.key.text, old.val, s, spec)
 	}
 	if s.Action == nil {
 		return nil
@@ -157,6 +161,19 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	}
 	return s
 }
+
+// Keys of a step that are read before the others, or after them.
+type (
+	stepID struct {
+		step *Step
+		text string // what is no identifier is a name for people
+	}
+	stepPolicy struct {
+		spec     *retrySpec
+		attempts written
+	}
+	oldStep struct{ written }
+)
 
 // contains reports whether an action is made of steps, which have policies of
 // their own: the file's defaults on both would multiply.
@@ -184,18 +201,23 @@ func IsVariable(name string) bool {
 	return identifierText().MatchString(name) || intText().MatchString(name)
 }
 
-// identifier reads the name of something that variables refer to.
-func (d *decoder) identifier(o *object, key string) string {
-	return firstOf(o, []string{key}, func(n *node, key string) string { return d.identifierAt(o, n, key) })
+// id reads the name of a step in variables.
+func (id *stepID) read(o *object, key string, n *node) {
+	d := o.d
+	if n.scalar() {
+		id.text = n.text
+	}
+	if strings.Contains(d.resolved(n).text, "${") { // another one each time
+		d.warnf(n, "bad-name", "%s %q is a name for people here: no ${…} can refer to what has a variable in its name", key, short(d.resolved(n).text)).
+			Suggest("write a name without a variable where a later step needs its output")
+		return
+	}
+	id.step.ID = d.identifierAt(o, n, key)
 }
 
+// identifierAt reads the name of something that variables refer to.
 func (d *decoder) identifierAt(o *object, n *node, key string) string {
 	id := o.strAt(n, key)
-	if key == "id" && strings.Contains(id, "${") { // another one each time
-		d.warnf(n, "bad-name", "%s %q is a name for people here: no ${…} can refer to what has a variable in its name", key, short(id)).
-			Suggest("write a name without a variable where a later step needs its output")
-		return ""
-	}
 	if id != "" && !IsVariable(id) {
 		d.errorf(n, "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
 			Suggest("for example: %s: %s", key, nameFrom(id))
@@ -217,36 +239,36 @@ func nameFrom(s string) string {
 }
 
 // stepFailure reads what follows a step that failed.
-func (d *decoder) stepFailure(o *object, n *node, s *Step) {
+func (d *decoder) stepFailure(o *object, key string, n *node, s *Step) {
 	d.nested++
 	defer func() { d.nested-- }()
 	h := d.onFailure(n, s)
 	if s.OnFailure == nil {
 		s.OnFailure = h
 	} else {
-		d.warnf(o.keyNode("on_failure"), "no-effect", "test has an on_failure of its own, which counts").Suggest("keep one of the two")
+		d.warnf(o.keyNode(key), "no-effect", "test has an on_failure of its own, which counts").Suggest("keep one of the two")
 	}
 }
 
 // onExitCode reads what follows a step that ended with one of some exit statuses.
-func (d *decoder) onExitCode(o *object, n *node, s *Step) {
+func (d *decoder) onExitCode(o *object, key string, n *node, s *Step) {
 	d.nested++
 	d.handlersOpen++
 	defer func() { d.nested--; d.handlersOpen-- }()
 	if n.kind != mapNode {
-		o.hint(d.wrong(n, "on_exit_code", "a map of exit statuses"), "on_exit_code")
+		o.hint(d.wrong(n, key, "a map of exit statuses"), key)
 		return
 	}
 	s.OnExitCode = make(map[int][]*Step, len(n.pairs))
 	for _, p := range n.pairs {
-		code, prob := d.integer(p.key, "on_exit_code", 0)
+		code, prob := d.integer(p.key, key, 0)
 		switch {
 		case prob != nil:
 			prob.Or("its keys are exit statuses, for example: on_exit_code: {2: {shell: …}}")
 		case code > 255:
 			d.errorf(p.key, "out-of-range", "there is no exit status %d; they go from 0 to 255", code).Suggest("write a status from 0 to 255")
 		default:
-			s.OnExitCode[code] = d.steps(p.val, fmt.Sprintf("%s.on_exit_code.%d", s.Path, code), bareShell)
+			s.OnExitCode[code] = d.steps(p.val, fmt.Sprintf("%s.%s.%d", s.Path, key, code), bareShell)
 		}
 	}
 }
@@ -256,17 +278,26 @@ func (d *decoder) onExitCode(o *object, n *node, s *Step) {
 func (d *decoder) hookSteps(n *node, path string) []*Step {
 	d.nested++
 	defer func() { d.nested-- }()
-	if n.kind != mapNode || n.get("shell") == nil || n.get("claude") == nil {
+	two := shellAndPrompt(n)
+	if !two.shell.there() || !two.claude.there() {
 		return d.steps(n, path, bareShell)
 	}
 	o, _ := d.object(n, d.stepTables()...) // it is a map
 	defer o.close()
-	return d.both(o, path)
+	return d.both(o, two, path)
+}
+
+// twoActions are a command and a prompt that stand beside each other.
+type twoActions struct{ shell, claude written }
+
+func shellAndPrompt(n *node) (two twoActions) {
+	stepTable.look(n, &two)
+	return two
 }
 
 // both reads a map with shell: and claude: as two steps in the order in which
 // they are written. What stands beside them holds for either.
-func (d *decoder) both(o *object, path string) []*Step {
+func (d *decoder) both(o *object, two twoActions, path string) []*Step {
 	var rest []pair
 	for i, p := range o.n.pairs {
 		if !o.used[i] {
@@ -276,12 +307,12 @@ func (d *decoder) both(o *object, path string) []*Step {
 	}
 	var list []*Step
 	for _, p := range rest {
-		other := map[string]string{"shell": "claude", "claude": "shell"}[p.key.text]
-		if other == "" {
+		other := map[*node]*node{two.shell.key: two.claude.key, two.claude.key: two.shell.key}[p.key]
+		if other == nil {
 			continue
 		}
 		one := *o.n
-		one.pairs = slices.DeleteFunc(slices.Clone(rest), func(q pair) bool { return q.key.text == other })
+		one.pairs = slices.DeleteFunc(slices.Clone(rest), func(q pair) bool { return q.key == other })
 		own := &object{d: d, n: &one, tables: o.tables, what: o.what, used: make([]bool, len(one.pairs))}
 		if s := d.stepFrom(own, fmt.Sprintf("%s[%d]", path, len(list))); s != nil {
 			list = append(list, s)
@@ -293,19 +324,26 @@ func (d *decoder) both(o *object, path string) []*Step {
 
 // autoCommit reads how a step's changes are committed. A commit_config without it
 // is reported as having no effect.
-func (d *decoder) autoCommit(o *object, n *node, s *Step) {
+func (d *decoder) autoCommit(o *object, key string, n *node, s *Step) {
 	switch n = d.resolved(n); {
 	case n.kind == mapNode:
 		s.AutoCommit = d.commit(n)
 	case n.kind != boolNode:
-		o.hint(d.wrong(n, "auto_commit", "true, false or a map"), "auto_commit")
+		o.hint(d.wrong(n, key, "true, false or a map"), key)
 	case isTrue(n):
 		s.AutoCommit = &Commit{}
-		read(o, "commit_config", &s.AutoCommit, d.commit)
+		var c besideCommit
+		if stepTable.read(o, &c); c.n != nil {
+			s.AutoCommit = d.commit(c.n)
+		}
 	default:
 		s.NoAutoCommit = true
 	}
 }
+
+// besideCommit is how a step's changes are committed, beside the key that says that
+// they are.
+type besideCommit struct{ n *node }
 
 func (d *decoder) commit(n *node) *Commit {
 	o, ok := d.object(n, commitTable)
@@ -319,8 +357,8 @@ func (d *decoder) commit(n *node) *Commit {
 }
 
 // author reads who makes a commit.
-func (d *decoder) author(o *object, n *node) string {
-	author := o.strAt(n, "author")
+func (d *decoder) author(o *object, key string, n *node) string {
+	author := o.strAt(n, key)
 	if author != "" && !regexp.MustCompile(`^[^<>]+ <[^<>]+>$`).MatchString(author) {
 		d.errorf(n, "bad-value", "author %q is not of the form NAME <EMAIL>", short(author)).Suggest("for example: author: 'Build <build@example.org>'")
 	}
@@ -344,8 +382,8 @@ func (o *object) mayFail(key string, n *node, s *Step) {
 
 // failWorkflow reads whether a step's failure ends the workflow, whatever else
 // lets it fail: a key beside it, or a repair in on_failure that did not mend it.
-func (d *decoder) failWorkflow(o *object, n *node, s *Step) {
-	fail, ok := d.flag(o, d.resolved(n), "fail_workflow")
+func (d *decoder) failWorkflow(o *object, key string, n *node, s *Step) {
+	fail, ok := d.flag(o, d.resolved(n), key)
 	if !ok {
 		return
 	}
@@ -353,10 +391,10 @@ func (d *decoder) failWorkflow(o *object, n *node, s *Step) {
 	passes := h != nil && (h.Ignore || h.Rerun && !h.FailWorkflow)
 	switch {
 	case fail && s.MayFail:
-		d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts the key beside it that lets the step fail; fail_workflow counts").
+		d.warnf(o.keyNode(key), "contradiction", "fail_workflow: true contradicts the key beside it that lets the step fail; fail_workflow counts").
 			Suggest("remove one of the two")
 	case fail && passes && !h.LetsPass:
-		d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts on_failure, which lets the step fail; the fail_workflow of the step counts").
+		d.warnf(o.keyNode(key), "contradiction", "fail_workflow: true contradicts on_failure, which lets the step fail; the fail_workflow of the step counts").
 			Suggest("remove one of the two")
 	}
 	s.MayFail = !fail
@@ -370,17 +408,18 @@ func (d *decoder) failWorkflow(o *object, n *node, s *Step) {
 }
 
 // metadata reads the metadata of the oldest form of steps.
-func (d *decoder) metadata(step *object, n *node, s *Step, spec *retrySpec) *retrySpec {
+func (d *decoder) metadata(step *object, key string, n *node, s *Step, spec *retrySpec) *retrySpec {
 	o, ok := d.object(n, metadataTable)
 	if !ok {
 		return spec
 	}
-	d.liftInto(step, "metadata", n, map[string]string{"retries": "retry"}, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
+	d.liftInto(step, key, n, map[string]string{"retries": "retry"}, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
 	defer o.close()
-	if v := o.take("retries"); v != nil {
-		again, _ := (&retrySpec{n: n}).retries(d, v, "retries")
+	var r oldRetries
+	if metadataTable.read(o, &r); r.val != nil {
+		again, _ := (&retrySpec{n: n}).retries(d, r.val, r.key.text)
 		if spec != nil {
-			d.warnf(o.keyNode("retries"), "no-effect", "metadata.retries has no effect beside retry").Suggest("remove it")
+			d.warnf(r.key, "no-effect", "metadata.retries has no effect beside retry").Suggest("remove it")
 		} else {
 			spec = again
 		}
@@ -394,6 +433,9 @@ func (d *decoder) metadata(step *object, n *node, s *Step, spec *retrySpec) *ret
 	s.Env = append(m.env, s.Env...)
 	return spec
 }
+
+// oldRetries is how often a step is tried again, in the oldest form.
+type oldRetries struct{ written }
 
 // metadata is what the metadata of a step say of it.
 type metadata struct {

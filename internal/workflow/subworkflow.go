@@ -26,12 +26,12 @@ func (d *decoder) givenBy(p pendingCall) given {
 
 // literalArgs gives the arguments whose values are known now, and the names of
 // those that only the run will know.
-func (d *decoder) literalArgs(n *node) (values map[string]any, later map[string]bool) {
+func (d *decoder) literalArgs(n *node, key string) (values map[string]any, later map[string]bool) {
 	values, later = map[string]any{}, map[string]bool{}
 	if n == nil || n.kind == nullNode {
 		return values, later
 	}
-	for _, p := range d.pairs(n, "with", "a map of values", "with: {level: high}") {
+	for _, p := range d.pairs(n, key, "a map of values", key+": {level: high}") {
 		v := d.resolved(p.val)
 		if v.kind == strNode {
 			if t, err := template.Parse(v.text); err != nil || len(t.Refs()) > 0 {
@@ -52,7 +52,7 @@ func (c *composer) calls() {
 		maps.Copy(c.entries, c.outer.entries)
 		c.imports = append(c.imports, c.outer.imports...)
 	}
-	c.templates(d.file.templates)
+	c.templates(d.file.templates.val)
 	c.subWorkflows(d.file.subs)
 	c.readTemplates(d.file.templates)
 	for _, p := range d.calls {
@@ -63,20 +63,22 @@ func (c *composer) calls() {
 
 // subWorkflows reads the entries of workflows:. Those that a step calls run
 // then, and not by themselves.
-func (c *composer) subWorkflows(n *node) {
-	if n == nil || n.kind == nullNode {
+func (c *composer) subWorkflows(w written) {
+	n := w.val
+	if n == nil {
 		return
 	}
 	d := c.d
 	called := c.called(n)
-	for _, p := range d.pairs(n, "workflows", "a map of names", "workflows: {build: {source: build.yml}}") {
-		if c.d.file.templates.get(p.key.text) != nil {
+	for _, p := range d.pairs(n, w.key.text, "a map of names", "workflows: {build: {source: build.yml}}") {
+		if c.d.file.templates.val.get(p.key.text) != nil {
 			d.errorf(p.key, "duplicate-name", "%q is a template and a workflow of this file", short(p.key.text)).Suggest("give one of the two another name")
 		}
 		c.entries[p.key.text] = p.val
 		d.named(p.key.text)
-		if out := p.val.get("outputs"); out != nil {
-			for _, it := range append(out.items, out) {
+		var own subOutputs
+		if subWorkflowTable.look(p.val, &own); own.val != nil {
+			for _, it := range append(own.val.items, own.val) {
 				d.named(it.text)
 			}
 		}
@@ -101,7 +103,7 @@ func (c *composer) called(workflows *node) map[string]bool {
 	for _, p := range c.d.calls {
 		called[p.call.Workflow] = true
 	}
-	for _, list := range []*node{workflows, c.d.file.templates} {
+	for _, list := range []*node{workflows, c.d.file.templates.val} {
 		for _, p := range list.entries() {
 			if p.val.inline() {
 				maps.Copy(called, calledNames(&node{kind: listNode, items: []*node{p.val}}))
@@ -142,7 +144,9 @@ func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
 	in := given{unfilled: unfilled, by: key, with: with}
 	if n.kind == mapNode {
 		o, _ := d.object(n, subWorkflowTable) // it is a map
-		_, source = o.first("source")
+		var from subSource
+		subWorkflowTable.read(o, &from)
+		source = from.val
 		d.aroundSub(o, s, &in)
 		o.close()
 	}
@@ -188,15 +192,20 @@ func (s *SubWorkflow) runnable(d *decoder, n *node) *SubWorkflow {
 	return nil
 }
 
+// subSource is the file of a sub-workflow, subOutputs what it hands back, and subValues
+// the values that it is given.
+type (
+	subSource  struct{ written }
+	subOutputs struct{ written }
+	subValues  struct {
+		*SubWorkflow
+		in *given
+	}
+)
+
 // aroundSub reads how an entry is run, and the values that it gives.
 func (d *decoder) aroundSub(o *object, s *SubWorkflow, in *given) {
-	if name, p := o.first("parameters"); p != nil {
-		s.With = d.args(p, name)
-		in.give(d, p)
-	}
-	if n := o.take("inputs"); n != nil {
-		d.inputs(n, s, in)
-	}
+	subWorkflowTable.read(o, &subValues{s, in})
 	subWorkflowTable.read(o, s)
 }
 
@@ -207,8 +216,9 @@ func (c *composer) loadSub(src *source, in given) *File {
 
 // defaults are the file's default values of parameters.
 func (c *composer) defaults() map[string]any {
-	if n := c.d.treeRoot.get("defaults"); n != nil && n.kind == mapNode {
-		return n.value().(map[string]any)
+	var own composedOf
+	if fileTable.look(c.d.treeRoot, &own); own.defaults.val != nil && own.defaults.val.kind == mapNode {
+		return own.defaults.val.value().(map[string]any)
 	}
 	return nil
 }
@@ -216,12 +226,12 @@ func (c *composer) defaults() map[string]any {
 // inputs reads the values that a sub-workflow takes from the run: names of
 // variables, or values. A bare word is a variable where there is one of that
 // name, else itself.
-func (d *decoder) inputs(n *node, s *SubWorkflow, in *given) {
+func (d *decoder) inputs(n *node, key string, s *SubWorkflow, in *given) {
 	s.Inputs = map[string]string{}
 	if n.kind != mapNode {
 		for _, it := range n.each() {
 			if !it.scalar() {
-				d.wrong(it, "inputs", "the name of a variable").Suggest("for example: inputs: {level: level}")
+				d.wrong(it, key, "the name of a variable").Suggest("for example: inputs: {level: level}")
 				continue
 			}
 			s.Inputs[it.text] = it.text
@@ -236,7 +246,7 @@ func (d *decoder) inputs(n *node, s *SubWorkflow, in *given) {
 			continue
 		}
 		s.With = append(s.With, Arg{Name: p.key.text, Pos: p.key.pos, Value: d.deep(p.val)})
-		known, unknown := d.literalArgs(&node{kind: mapNode, pos: n.pos, src: n.src, pairs: []pair{p}})
+		known, unknown := d.literalArgs(&node{kind: mapNode, pos: n.pos, src: n.src, pairs: []pair{p}}, key)
 		in.values = overlay(in.values, known)
 		for k := range unknown {
 			value.Put(&in.later, k, true)
@@ -261,7 +271,7 @@ func (d *decoder) isVariable(name string) bool {
 func (c *composer) target(p pendingCall) *SubWorkflow {
 	d, name := c.d, p.call.Workflow
 	if e := c.entries[name]; e != nil {
-		if !e.inline() && d.file.templates.get(name) == e {
+		if !e.inline() && d.file.templates.val.get(name) == e {
 			return nil // told already
 		}
 		return c.subWorkflow(p.n.as(name), e, p.with, false)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -66,6 +67,7 @@ type source struct {
 	lines []string // split when first needed
 	last  int      // the line whose characters are kept
 	chars []rune
+	lock  sync.Mutex // of who asks for places while the file runs
 }
 
 // runes is a line's characters. The last one asked for is kept, as one long

@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,26 +15,35 @@ const (
 
 // checks reads what looks at a step after it ran.
 func (d *decoder) checks(o *object, s *Step) {
-	if n := o.take("validate"); n != nil {
-		s.Validate = d.validate(n, s.Path)
+	var score scoring
+	if stepTable.read(o, &score); score.check != nil {
+		s.Validate = d.validate(score.check, s.Path)
 	}
-	skip := o.has("step_validate") && o.yes("skip_validation")
-	n := o.take("step_validate")
-	if n == nil {
+	var check stepCheck
+	if stepTable.read(o, &check); check.n == nil {
 		return // the keys beside it are reported as having no effect
 	}
-	c := d.stepValidate(n, s.Path)
-	timeout := o.duration("validation_timeout")
-	ignore := o.yes("ignore_validation_failure")
-	if c == nil || skip {
+	c := d.stepValidate(check.n, s.Path)
+	var beside besideCheck
+	stepTable.read(o, &beside)
+	if c == nil || beside.skip {
 		return
 	}
-	if timeout.Set {
-		c.Timeout = timeout
+	if beside.timeout.Set {
+		c.Timeout = beside.timeout
 	}
-	c.IgnoreFailure = c.IgnoreFailure || ignore
+	c.IgnoreFailure = c.IgnoreFailure || beside.ignore
 	s.Check = c
 }
+
+// stepCheck is the check of a step by commands, and besideCheck what stands beside it.
+type (
+	stepCheck   struct{ n *node }
+	besideCheck struct {
+		skip, ignore bool
+		timeout      Duration
+	}
+)
 
 // validate reads a validation: a list of steps, a text or a map.
 func (d *decoder) validate(n *node, path string) *Validate {
@@ -50,14 +60,17 @@ func (d *decoder) validate(n *node, path string) *Validate {
 	}
 	o, _ := d.object(n, validateTable) // it is a map
 	defer o.close()
-	v.Steps = d.inline(o, path, "commands")
+	in := inlineSteps{command: commandIsShell}
+	validateTable.read(o, &in)
+	v.Steps = d.inline(o, &in, path)
 	validateTable.read(o, v)
-	if inc := o.take("on_incomplete"); inc != nil {
-		v.OnIncomplete = d.onIncomplete(inc, path+".on_incomplete")
+	var missed incomplete
+	if validateTable.read(o, &missed); missed.n != nil {
+		v.OnIncomplete = d.onIncomplete(missed.n, path+".on_incomplete")
 	}
 	switch {
 	case len(v.Steps) > 0:
-	case o.has("shell", "claude", "command", "commands"):
+	case in.there():
 		return nil // it is told what is wrong with them
 	case v.ResultFile == nil:
 		d.errorf(n, "no-action", "this validate checks nothing").Suggest("write shell:, claude: or commands: with the check, or result_file: with its result")
@@ -72,28 +85,36 @@ func (d *decoder) resultOf(n *node, v *Validate) *node {
 	out := *n
 	out.items = slices.Clone(n.items)
 	for i, it := range n.items {
-		f := it.get("result_file")
-		if f == nil || !f.scalar() || f.kind == nullNode {
+		var own resultFile
+		validateTable.look(it, &own)
+		f := own.val
+		if f == nil || !f.scalar() {
 			continue
 		}
 		if v.ResultFile != nil {
 			d.warnf(f, "no-effect", "the validation has a result_file already, which counts").Suggest("keep one of the two")
 		} else {
-			v.ResultFile = d.text(f, "result_file")
+			v.ResultFile = d.text(f, own.key.text)
 		}
-		out.items[i] = it.without("result_file")
+		out.items[i] = it.without(own.key.text)
 	}
 	return &out
 }
 
+// resultFile is where a check leaves its result.
+type resultFile struct{ written }
+
 // expectedSchema reads a schema, or the file of one.
-func (d *decoder) expectedSchema(n *node, v *Validate) {
+func (d *decoder) expectedSchema(key string, n *node, v *Validate) {
 	if n.kind == strNode {
-		v.SchemaFile = d.text(n, "expected_schema")
+		v.SchemaFile = d.text(n, key)
 	} else {
 		v.Schema = d.resultSchema(n)
 	}
 }
+
+// incomplete is what follows a score below the threshold.
+type incomplete struct{ n *node }
 
 func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	inc := &OnIncomplete{Pos: n.pos, MaxAttempts: incompleteAttempts, FailWorkflow: true}
@@ -110,9 +131,11 @@ func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	}
 	o, _ := d.object(n, onIncompleteTable) // it is a map
 	defer o.close()
-	inc.Steps = d.inline(o, path, "commands")
+	var in inlineSteps
+	onIncompleteTable.read(o, &in)
+	inc.Steps = d.inline(o, &in, path)
 	onIncompleteTable.read(o, inc)
-	if len(inc.Steps) == 0 && inc.Prompt == nil && !o.has("shell", "claude", "command", "commands", "prompt", "fail_workflow") {
+	if len(inc.Steps) == 0 && !in.there() && o.keyOf(inc, &inc.Prompt) == nil && o.keyOf(inc, &inc.FailWorkflow) == nil {
 		d.errorf(n, "no-action", "this on_incomplete does nothing").Suggest("write shell:, claude:, commands: or prompt:")
 		return nil
 	}
@@ -134,12 +157,12 @@ func (d *decoder) stepValidate(n *node, path string) *StepValidate {
 	}
 	o, _ := d.object(n, stepValidateTable) // it is a map
 	defer o.close()
-	if v := o.take("commands"); v != nil {
-		c.Commands = d.checkCommands(v, path)
+	var checks checkList
+	if stepValidateTable.read(o, &checks); checks.n != nil {
+		c.Commands = d.checkCommands(checks.n, path)
 	} else {
 		d.errorf(n, "missing-key", "a step_validate needs commands").Suggest("for example: step_validate: {commands: [{command: test -s out.txt}]}")
 	}
-	d.criteria(o, c)
 	stepValidateTable.read(o, c)
 	if len(c.Commands) == 0 {
 		return nil
@@ -147,30 +170,32 @@ func (d *decoder) stepValidate(n *node, path string) *StepValidate {
 	return c
 }
 
-func (d *decoder) criteria(o *object, c *StepValidate) {
-	n := o.peek("success_criteria")
-	if n == nil || (n.kind != mapNode && n.tag != "!at_least") {
-		c.Criteria = o.choice("all", "success_criteria")
-		return
-	}
-	o.skip("success_criteria")
-	at := n
-	if n.kind == mapNode {
+// checkList is what a step is checked with.
+type checkList struct{ n *node }
+
+// criteria reads how many checks must end well: a word, or as many.
+func (d *decoder) criteria(o *object, key string, n *node, c *StepValidate) {
+	switch {
+	case n.kind == mapNode:
 		m, _ := d.object(n, criteriaTable) // it is a map
-		at = m.take("at_least")
+		criteriaTable.read(m, c)
 		m.close()
+	case n.tag == "!at_least":
+		d.atLeast(strings.TrimPrefix(n.tag, "!"), n, c)
+	default:
+		c.Criteria = o.choiceAt(c.Criteria, key, n)
 	}
-	if at == nil {
-		return
-	}
-	i, p := d.integer(d.resolved(at), "at_least", 1)
+}
+
+func (d *decoder) atLeast(key string, n *node, c *StepValidate) {
+	i, p := d.integer(d.resolved(n), key, 1)
 	switch {
 	case p != nil:
 		p.Or("for example: success_criteria: {at_least: 2}")
 	case i > len(c.Commands) && len(c.Commands) > 0:
-		d.errorf(at, "out-of-range", "at_least is %d, but there are only %d checks", i, len(c.Commands)).Suggest("write at most %d", len(c.Commands))
+		d.errorf(n, "out-of-range", "%s is %d, but there are only %d checks", key, i, len(c.Commands)).Suggest("write at most %d", len(c.Commands))
 	default:
-		c.Criteria, c.AtLeast = "at_least", i
+		c.Criteria, c.AtLeast = key, i
 	}
 }
 
@@ -194,19 +219,34 @@ func (d *decoder) checkCommands(n *node, path string) []CheckCommand {
 func (d *decoder) checkMap(n *node, c *CheckCommand) {
 	o, _ := d.object(n, checkCommandTable) // it is a map
 	defer o.close()
-	kind := o.choice("", "command_type")
-	key, v := o.first("command", "shell", "claude")
-	if v == nil {
+	var run checkRun
+	checkCommandTable.read(o, &run)
+	if run.text.val == nil {
 		d.errorf(n, "missing-key", "a check needs a command").Suggest("for example: {command: test -s out.txt}")
-	} else if t := d.text(v, key); t != nil {
-		switch {
-		case kind == "claude", key == "claude":
+	} else if t := run.text.text(d); t != nil {
+		switch run.kind {
+		case "claude":
 			c.Step.Action = &Claude{Text: t}
-		case kind == "shell", key == "shell":
+		case "shell":
 			c.Step.Action = &Shell{Text: t}
 		default:
 			c.Step.Action = commandOrPrompt(t)
 		}
 	}
 	checkCommandTable.read(o, c)
+}
+
+// checkRun is what a check runs, and what that is; where nothing says it, its text does.
+type checkRun struct {
+	text commandText
+	kind string
+}
+
+// means says what a check is that stands under a key of its own.
+func (r *checkRun) means(o *object, key string, n *node) {
+	if r.text.val != nil {
+		o.saysTheSame(key, r.text.key.text, r.text.val)
+		return
+	}
+	r.text.written, r.kind = written{o.keyNode(key), n}, key
 }

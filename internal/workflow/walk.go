@@ -93,7 +93,7 @@ func OutputIsRead(f *File, s *Step) bool {
 				return true
 			}
 		}
-		for _, word := range []string{s.ID, "shell", "last", "step", "steps", "test", "foreach", "outputs", "output"} {
+		for _, word := range []string{s.ID, "shell", "last", "step", "steps", "test", "foreach", "outputs", "output", s.Action.Kind()} {
 			if word != "" && f.reads[word] {
 				return true
 			}

@@ -17,13 +17,14 @@ func (d *decoder) writeFile(n *node) *WriteFile {
 	defer o.close()
 	w := &WriteFile{Format: "text", Mode: 0o644}
 	writeFileTable.read(o, w)
-	if !o.has("path") {
+	if key := o.keyOf(w, &w.Path); key != nil && w.Path != nil && w.Path.IsLiteral() {
+		d.insidePath(o.peek(key.text), w.Path.String())
+	} else if key == nil {
 		d.errorf(n, "missing-key", "a write_file step needs a path").Suggest("for example: path: out/result.txt")
 	}
-	if w.Path != nil && w.Path.IsLiteral() {
-		d.insidePath(o.peek("path"), w.Path.String())
-	}
-	d.content(o, w)
+	var c fileContent
+	writeFileTable.read(o, &c)
+	d.content(o, c.orNull, w)
 	if w.Path == nil || w.Content == nil {
 		return nil
 	}
@@ -38,18 +39,19 @@ func (d *decoder) insidePath(n *node, path string) {
 	}
 }
 
-func (d *decoder) content(o *object, w *WriteFile) {
-	n := o.peek("content") // which may be null
-	if n == nil {
+// fileContent is what is written into a file.
+type fileContent struct{ orNull }
+
+func (d *decoder) content(o *object, c orNull, w *WriteFile) {
+	if c.key == nil {
 		d.errorf(o.n, "missing-key", "a write_file step needs content").Suggest("for example: content: hello")
 		return
 	}
-	o.skip("content")
-	switch {
+	switch n := c.val; {
 	case n.scalar():
 		w.Content = d.parsed(n, n.text)
 	case w.Format == "text":
-		d.wrong(n, "content", "a text").Suggest("write format: json to have a map or a list written as JSON")
+		d.wrong(n, c.key.text, "a text").Suggest("write format: json to have a map or a list written as JSON")
 	default:
 		w.Content = d.parsed(n, value.JSON(n.value()))
 	}

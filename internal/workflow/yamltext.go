@@ -81,6 +81,7 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 	col := len(shown) - len(strings.TrimLeft(shown, " \t")) + 1
 	p := l.Errorf(diag.Pos{File: src.path, Line: line, Column: col}, "yaml-syntax", "this is not YAML: %s", message)
 	switch {
+	case strings.Contains(message, "mapping values are not allowed") && suggestKey(p, src, line):
 	case strings.Contains(message, "mapping values are not allowed"):
 		p.Suggest(`put quotes around a text that has ": " in it, or use a block (key: |)`)
 	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):

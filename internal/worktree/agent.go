@@ -156,8 +156,12 @@ func (a *Agent) Keep(ctx context.Context) (Kept, error) { return a.keep(ctx, nil
 
 func (a *Agent) keep(ctx context.Context, st *look) (k Kept, err error) {
 	s := a.held()
-	if s == nil || !s.whole() {
+	if s == nil {
 		return k, nil
+	}
+	if !s.whole() {
+		k, _, err = a.run.keepRest(ctx, s)
+		return k, err
 	}
 	if st == nil {
 		if st, err = a.run.look(ctx, s); err != nil {
@@ -213,25 +217,47 @@ func (a *Agent) Leave() error {
 }
 
 func (a *Agent) remove(ctx context.Context) (Kept, error) {
-	p := &a.run.pool
-	p.mu.Lock()
-	err := a.run.load(ctx)
-	s := p.held[a.Item]
-	if s != nil && a.has(s) {
-		delete(p.held, a.Item)
-	} else {
-		s = nil
-	}
-	p.mu.Unlock()
+	s, err := a.letGo(ctx)
 	if err != nil || s == nil {
 		return Kept{}, err
 	}
 	return a.run.release(ctx, s)
 }
 
+// Drop removes the agent's worktree with all that is in it. Commits that only its log names
+// are nobody's work then, as a merge that was tried and refused.
+func (a *Agent) Drop(ctx context.Context) error {
+	s, err := a.letGo(ctx)
+	if err != nil || s == nil {
+		return err
+	}
+	return a.run.drop(ctx, s)
+}
+
+// letGo takes the agent's worktree from it; nil where it has none.
+func (a *Agent) letGo(ctx context.Context) (*slot, error) {
+	p := &a.run.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := a.run.load(ctx); err != nil {
+		return nil, err
+	}
+	s := p.held[a.Item]
+	if s == nil || !a.has(s) {
+		return nil, nil
+	}
+	delete(p.held, a.Item)
+	return s, nil
+}
+
 // Finish merges the agent's commits as [Run.Merge] does, and keeps what is not
-// merged as [Agent.Keep] does. The worktree is put back by [Agent.Release].
+// merged as [Agent.Keep] does. The worktree is put back by [Agent.Release]; where it is gone
+// the error is a *[GoneError].
 func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, error) {
+	if s := a.held(); s != nil && !s.whole() {
+		k, err := a.keep(ctx, nil)
+		return MergeResult{}, k, errors.Join(&GoneError{Dir: s.dir}, err)
+	}
 	res, st, err := a.run.mergeOne(ctx, a, o)
 	if st.merged = res.Merged != ""; err != nil {
 		st = nil // it was looked at too long ago, or in vain
@@ -299,7 +325,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 // rescueIn commits what is uncommitted, and gives the commit. of begins its message
 // behind the program's name.
 func (r *Repo) rescueIn(ctx context.Context, dir string, st State, of string) (string, error) {
-	if _, err := r.git(ctx, dir, addAll(repositories(st.Untracked))...); err != nil {
+	if _, err := r.git(ctx, dir, addAll(append(repositories(st.Untracked), st.unmoved...))...); err != nil {
 		return "", err
 	}
 	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", rescueMessage(of)); err != nil {

@@ -198,6 +198,9 @@ func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) (unstage
 	for _, p := range o.Exclude {
 		patterns = append(patterns, ":(exclude)"+p)
 	}
+	if err := r.unhide(ctx, dir); err != nil {
+		return nil, nil, err
+	}
 	unstaged, err = r.list(ctx, dir, append([]string{"ls-files", "--full-name", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--"}, patterns...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("choose what to commit: %w", err)
@@ -206,6 +209,11 @@ func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) (unstage
 	if err != nil {
 		return nil, nil, fmt.Errorf("choose what to commit: %w", err)
 	}
+	unmoved, err := r.unmoved(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	unstaged = slices.DeleteFunc(unstaged, func(path string) bool { return unmoved[path] })
 	slices.Sort(unstaged)
 	unstaged = slices.Compact(unstaged)
 	all = slices.Concat(unstaged, staged)

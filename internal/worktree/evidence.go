@@ -26,6 +26,9 @@ func (a *Agent) Commit(ctx context.Context, text string) (Committed, error) {
 }
 
 func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error) {
+	if s := a.held(); s != nil && !s.whole() {
+		return c, &GoneError{Dir: s.dir}
+	}
 	r := a.run.repo
 	st, err := r.State(ctx, a.Dir)
 	if err == nil && text != "" {
@@ -38,6 +41,11 @@ func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error
 	if c.Tree, err = r.line(ctx, a.Dir, "rev-parse", "--verify", st.Commit+"^{tree}"); err != nil {
 		return c, err
 	}
+	modules, err := r.modulesLeft(ctx, a.Dir, a.Base, st.Commit)
+	if err != nil {
+		return c, err
+	}
+	c.Left = append(slices.Clip(c.Left), modules...)
 	if st.Commit != a.Base {
 		c.Commits, c.Files, err = r.workSince(ctx, a.Base, st.Commit)
 		c.Left = append(slices.Clip(c.Left), linked(a.Dir, c.Files)...)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 )
@@ -17,10 +19,32 @@ import (
 type CannotMerge struct {
 	Why     string
 	Command string // to be run by hand
+	Always  bool   // no later merge of bide's can be made either
+
+	again mergeAgain
 }
 
-func (e *CannotMerge) Error() string {
-	return "the run is not merged: " + e.Why + "; merge it with `" + e.Command + "`"
+// mergeAgain says when another try at a final merge is worth it.
+type mergeAgain int
+
+const (
+	noAgain   mergeAgain = iota
+	atOnce               // somebody has moved HEAD
+	afterWait            // somebody has locked the index
+)
+
+func (e *CannotMerge) Error() string { return "the run is not merged: " + e.Why }
+
+// ByHand gives the command by which a person merges what a merge with this error left; ""
+// where that is not needed: bide merges it when the cause is mended.
+func ByHand(err error) string {
+	if c := (*Conflict)(nil); errors.As(err, &c) {
+		return c.Command
+	}
+	if e := (*CannotMerge)(nil); errors.As(err, &e) && e.Always {
+		return e.Command
+	}
+	return ""
 }
 
 // MergeCommand gives the command by which the user merges the run.
@@ -29,7 +53,7 @@ func (run *Run) MergeCommand() string {
 	if run.Target != "" {
 		s = "git switch " + run.Target + " && " + s
 	}
-	return "cd " + diag.ShellWord(run.repo.dir) + " && " + s
+	return "cd " + diag.ShellWord(cmp.Or(run.repo.home, run.repo.dir)) + " && " + s
 }
 
 // FinalMerge merges the run's commits into the user's branch, in the user's
@@ -65,46 +89,139 @@ func (run *Run) FinalMergeItem(ctx context.Context, branch string, o MergeOption
 	return run.finalMerge(ctx, branch, tip, o)
 }
 
+// mostMoves is how often a final merge is made anew because HEAD has moved meanwhile, and
+// mostLocks how often because the index was locked; the waits for that double from lockWait on.
+const (
+	mostMoves = 16
+	mostLocks = 4
+	lockWait  = 100 * time.Millisecond
+)
+
 func (run *Run) finalMerge(ctx context.Context, branch, tip string, o MergeOptions) (res MergeResult, err error) {
-	r := run.repo
-	if err := run.endFinal(ctx); err != nil {
-		return res, err
-	}
-	if res.Commits, err = r.countNew(ctx, tip, "HEAD"); err != nil || res.Commits == 0 {
-		return res, err
-	}
-	res.Merged = tip
-	if err := run.mayMerge(ctx, tip); err != nil {
-		return res, err
-	}
-	old, err := r.commit(ctx, r.dir, "HEAD")
-	if err != nil {
-		return res, err
-	}
-	m := merging{repo: r, tip: tip, branch: branch, into: run.Target, before: old, scratch: filepath.Join(cmp.Or(run.root, r.common), scratchDir), MergeOptions: o}
-	err = m.compute(ctx)
-	if err == nil && m.result != "" && o.Verify != nil {
-		var tree string
-		if tree, err = r.Tree(ctx, m.result); err == nil {
-			err = o.Verify(ctx, m.result, tree)
+	for moves, locks := 0, 0; ; {
+		var again bool
+		if res, again, err = run.tryFinal(ctx, branch, tip, o); err == nil && !again {
+			return res, nil
+		} else if err == nil {
+			err = run.movedAway(nil)
+		}
+		refused := (*CannotMerge)(nil)
+		if !errors.As(err, &refused) || refused.again == noAgain || moves == mostMoves || locks == mostLocks || ctx.Err() != nil {
+			break
+		}
+		if refused.again == atOnce {
+			moves++
+			continue
+		}
+		select {
+		case <-time.After(lockWait << locks):
+			locks++
+		case <-ctx.Done():
 		}
 	}
-	if err == nil && m.result != "" {
-		if err = r.move(ctx, privateRef(run.ID, "final"), m.result, strings.Repeat("0", len(old))); err == nil {
-			err = run.endFinal(ctx)
+	if conflict := (*Conflict)(nil); errors.As(err, &conflict) {
+		if conflict.Command = run.MergeCommand(); branch != run.Branch {
+			conflict.Command = "cd " + diag.ShellWord(conflict.Dir) + " && git merge --no-ff " + branch
 		}
-	}
-	if err == nil {
-		res.Commit, res.Resolved = m.result, m.resolved
-	}
-	if conflict := (*Conflict)(nil); err != nil && !errors.As(err, &conflict) && !errors.As(err, new(*CannotMerge)) {
+	} else if err != nil && !errors.As(err, new(*CannotMerge)) {
 		err = fmt.Errorf("merge run %s (merge it by hand with `%s`): %w", run.ID, run.MergeCommand(), err)
 	}
 	return res, err
 }
 
+// tryFinal makes the merge once; again says that another one came into the user's working
+// tree meanwhile. One at a time changes that.
+func (run *Run) tryFinal(ctx context.Context, branch, tip string, o MergeOptions) (res MergeResult, again bool, err error) {
+	r, old := run.repo, ""
+	err = r.locked(ctx, func() (err error) {
+		if err := run.endFinal(ctx); err != nil {
+			return err
+		}
+		if err := run.catchUp(ctx); err != nil {
+			return err
+		}
+		if res.Commits, err = r.countNew(ctx, tip, "HEAD"); err != nil || res.Commits == 0 {
+			return err
+		}
+		if err := run.mayMerge(ctx, tip); err != nil {
+			return err
+		}
+		old, err = r.commit(ctx, r.dir, "HEAD")
+		return err
+	})
+	if err != nil || res.Commits == 0 {
+		return res, false, err
+	}
+	res.Merged = tip
+	m := merging{run: run, repo: r, tip: tip, branch: branch, into: run.Target, before: old, scratch: run.finalScratch(), MergeOptions: o}
+	if err := m.compute(ctx); err != nil || m.result == "" {
+		return res, false, err
+	}
+	if o.Verify != nil {
+		tree, err := r.Tree(ctx, m.result)
+		if err == nil {
+			err = o.Verify(ctx, m.result, tree)
+		}
+		if err != nil {
+			return res, false, err
+		}
+	}
+	err = r.locked(ctx, func() error {
+		if head, err := r.commit(ctx, r.dir, "HEAD"); err != nil || head != old {
+			again = err == nil
+			return err
+		}
+		if err := r.move(ctx, privateRef(run.ID, "final"), m.result, strings.Repeat("0", len(old))); err != nil {
+			return err
+		}
+		return run.endFinal(ctx)
+	})
+	if err == nil {
+		res.Commit, res.Resolved = m.result, m.resolved
+	}
+	return res, again, err
+}
+
+// catchUp brings the user's working tree to its branch where somebody moved that from another
+// worktree, as `git checkout -B main` in an item does with some versions of git: the log of
+// HEAD does not know of it. Without, what that brought looks as if the user had taken it back.
+// What the user has changed stays.
+func (run *Run) catchUp(ctx context.Context) error {
+	r := run.repo
+	log, err := os.ReadFile(filepath.Join(r.admin, "logs", "HEAD"))
+	if err != nil || run.Target == "" {
+		return nil // nobody can know
+	}
+	lines := strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")
+	f := strings.Fields(lines[len(lines)-1])
+	if len(f) < 2 || !isID(f[1]) {
+		return nil
+	}
+	h, err := r.HeadInfo(ctx)
+	if err != nil || h.Branch != run.Target || h.Commit == f[1] {
+		return err
+	}
+	if at, err := r.commit(ctx, r.dir, f[1]); err != nil || at == "" {
+		return err
+	}
+	if ahead, err := r.isAncestor(ctx, f[1], h.Commit); err != nil || !ahead {
+		return err
+	}
+	run.CaughtUp = f[1]
+	return r.carry(ctx, r.dir, f[1], h.Commit, "", func(string) (bool, error) { return true, nil })
+}
+
+// finalScratch is where a final merge makes a scratch worktree; merges of two runs may be made
+// at the same time.
+func (run *Run) finalScratch() string {
+	if run.root == "" {
+		return filepath.Join(run.repo.common, "bide-merging", run.ID, scratchDir)
+	}
+	return filepath.Join(run.root, scratchDir)
+}
+
 // endFinal brings the merge that is noted into the user's working tree; nothing where
-// none is. Where that cannot be done, the files are put back as they were.
+// none is. Where that cannot be done, as HEAD has moved, the files are put back.
 func (run *Run) endFinal(ctx context.Context) error {
 	r := run.repo
 	to, err := r.commit(ctx, r.dir, privateRef(run.ID, "final"))
@@ -115,7 +232,7 @@ func (run *Run) endFinal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, err := r.commit(ctx, r.dir, "HEAD")
+	h, err := r.HeadInfo(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,26 +243,85 @@ func (run *Run) endFinal(ctx context.Context) error {
 		return run.forgetFinal(ctx)
 	}
 	refused := error(nil)
-	if head == old {
-		refused = r.carry(ctx, r.dir, old, to, "", func(path string) error {
-			return &CannotMerge{Why: fmt.Sprintf("uncommitted in %s, and changed by the run: %s; commit or stash first", r.dir, path), Command: run.MergeCommand()}
+	if h.Commit == old && h.Branch == run.Target {
+		refused = r.carry(ctx, r.dir, old, to, "", func(path string) (bool, error) {
+			return false, run.wouldOverwrite([]string{path})
 		})
 		if refused == nil {
-			if err := r.move(ctx, "HEAD", to, old); err != nil {
+			err := r.move(ctx, "HEAD", to, old)
+			if err == nil {
+				return run.forgetFinal(ctx)
+			}
+			if at, herr := r.commit(ctx, r.dir, "HEAD"); herr != nil || at == old {
 				return err
 			}
-			return run.forgetFinal(ctx)
+			refused = run.movedAway(err)
+		} else if isLocked(refused) {
+			return run.indexLocked(ctx, true) // nothing can be put back either: the next try continues
 		}
 	} else {
-		refused = &CannotMerge{Why: fmt.Sprintf("%s has moved to %s while the merge was under way", r.dir, head), Command: run.MergeCommand()}
+		refused = run.movedAway(nil)
 	}
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
-	back := r.carry(ctx, r.dir, to, old, "", func(string) error { return nil }) // what is the user's stays
+	back := run.takeOut(ctx, old, to)
+	if isLocked(back) {
+		return run.indexLocked(ctx, true)
+	}
 	if back != nil {
 		return errors.Join(refused, fmt.Errorf("put the files back: %w", back))
 	}
 	return errors.Join(refused, run.forgetFinal(ctx))
+}
+
+// takeOut takes what a merge has written out of the user's working tree: each path that the
+// merge changes is as HEAD has it. What the user has committed of it stays, as what the user
+// has changed does.
+func (run *Run) takeOut(ctx context.Context, old, merged string) error {
+	r := run.repo
+	head, err := r.commit(ctx, r.dir, "HEAD")
+	if err != nil {
+		return err
+	}
+	written, err := r.diffTrees(ctx, old, merged)
+	if err != nil {
+		return err
+	}
+	ours := map[string]bool{}
+	for _, c := range written {
+		ours[c.path] = true
+	}
+	changes, err := r.diffTrees(ctx, merged, head)
+	if err != nil {
+		return err
+	}
+	changes = slices.DeleteFunc(changes, func(c change) bool { return !ours[c.path] })
+	return r.carryOnly(ctx, r.dir, changes, merged, head, "", func(path string) (bool, error) {
+		half, err := r.halfWritten(ctx, r.dir, path, merged) // by the git that was killed
+		return !half, err
+	})
+}
+
+// movedAway says that the user, or another program, has moved HEAD while a merge came.
+func (run *Run) movedAway(err error) error {
+	return errors.Join(&CannotMerge{Why: fmt.Sprintf("HEAD of %s has moved while the merge was under way", run.repo.dir), Command: run.MergeCommand(), again: atOnce}, err)
+}
+
+// indexLocked is the error of a final merge that meets a lock of the user's index; nil where
+// there is none now. met: git has met it.
+func (run *Run) indexLocked(ctx context.Context, met bool) error {
+	admin, err := run.repo.gitDir(ctx, run.repo.dir)
+	if err != nil {
+		return err
+	}
+	lock := filepath.Join(admin, "index.lock")
+	if _, err := os.Lstat(lock); err != nil && !met {
+		return nil
+	}
+	return &CannotMerge{
+		Why:     fmt.Sprintf("a git command is at work in %s, and has locked its index: merge again when it has ended; if none is at work, remove %s", run.repo.dir, lock),
+		Command: run.MergeCommand(), again: afterWait,
+	}
 }
 
 func (run *Run) forgetFinal(ctx context.Context) error {
@@ -161,7 +337,7 @@ func (run *Run) gather(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tip, err := r.commit(ctx, r.dir, names[0])
+	tip, err := run.branchTip(ctx)
 	if err != nil || tip == "" || len(names) == 1 || names[1] == tip {
 		return tip, err
 	}
@@ -172,7 +348,7 @@ func (run *Run) gather(ctx context.Context) (string, error) {
 	if !ahead {
 		return "", &CannotMerge{
 			Why:     fmt.Sprintf("a step left branch %s in %s for %s, which does not contain it", run.Branch, run.Dir, names[1]),
-			Command: run.MergeCommand() + " " + names[1],
+			Command: run.MergeCommand() + " " + names[1], Always: true,
 		}
 	}
 	return names[1], r.locked(ctx, func() error {
@@ -184,7 +360,9 @@ func (run *Run) gather(ctx context.Context) (string, error) {
 // mayMerge looks whether the user's working tree can take the merge.
 func (run *Run) mayMerge(ctx context.Context, tip string) error {
 	r := run.repo
-	refuse := func(why string) error { return &CannotMerge{Why: why, Command: run.MergeCommand()} }
+	refuse := func(why string) error {
+		return &CannotMerge{Why: why, Command: run.MergeCommand(), Always: run.Target == ""}
+	}
 	h, err := r.HeadInfo(ctx)
 	if err != nil {
 		return err
@@ -199,6 +377,9 @@ func (run *Run) mayMerge(ctx context.Context, tip string) error {
 		}
 		return refuse(fmt.Sprintf("it started from branch %s, and %s %s now", run.Target, r.dir, now))
 	}
+	if err := run.indexLocked(ctx, false); err != nil {
+		return err
+	}
 	for _, ref := range []string{"MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
 		if id, err := r.commit(ctx, r.dir, ref); err != nil {
 			return err
@@ -207,7 +388,7 @@ func (run *Run) mayMerge(ctx context.Context, tip string) error {
 		}
 	}
 	dirty, err := r.Uncommitted(ctx)
-	if err != nil || len(dirty) == 0 {
+	if err != nil {
 		return err
 	}
 	base, err := r.line(ctx, r.dir, "merge-base", "HEAD", tip)
@@ -227,5 +408,24 @@ func (run *Run) mayMerge(ctx context.Context, tip string) error {
 	if len(both) > 0 {
 		return refuse(fmt.Sprintf("uncommitted in %s, and changed by the run: %s; commit or stash first", r.dir, sample(both)))
 	}
-	return nil
+	theirs, err := r.overwritten(ctx, r.dir, changes, "HEAD", tip)
+	if err == nil && len(theirs) > 0 {
+		err = run.wouldOverwrite(theirs)
+	}
+	return err
+}
+
+// wouldOverwrite says that the merge would take the only copy of files of the user away, or
+// write into a repository of the user.
+func (run *Run) wouldOverwrite(paths []string) error {
+	named := slices.Clone(paths)
+	for i, path := range named {
+		if isRepository(filepath.Join(run.repo.dir, filepath.FromSlash(path))) {
+			named[i] += "/ (a git repository)"
+		}
+	}
+	return &CannotMerge{
+		Why:     fmt.Sprintf("it would overwrite, change or remove what no commit has, in %s: %s; move it away, or commit it, first", run.repo.dir, sample(named)),
+		Command: run.MergeCommand(),
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,7 @@ func TestFinalMergeRefuses(t *testing.T) {
 			head, status := w.git("rev-parse", "HEAD"), w.git("status", "--porcelain")
 			_, err := run.FinalMerge(t.Context(), MergeOptions{})
 			var no *CannotMerge
-			if !errors.As(err, &no) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "git merge --no-ff bide/r1") {
+			if !errors.As(err, &no) || !strings.Contains(err.Error(), c.want) || !strings.Contains(no.Command, "git merge --no-ff bide/r1") || ByHand(err) != "" {
 				t.Fatal(err)
 			}
 			equal(t, "HEAD", w.git("rev-parse", "HEAD"), head)
@@ -94,7 +95,7 @@ func TestFinalMergeFromDetachedHead(t *testing.T) {
 	run := worked(w)
 	_, err := run.FinalMerge(t.Context(), MergeOptions{})
 	var no *CannotMerge
-	if !errors.As(err, &no) || strings.Contains(no.Command, "switch") {
+	if !errors.As(err, &no) || strings.Contains(no.Command, "switch") || ByHand(err) != no.Command {
 		t.Fatal(err)
 	}
 	out := w.gitIn("/", "-C", w.dir, "merge", "-q", "--no-ff", "-m", "m", "bide/r1")
@@ -468,4 +469,279 @@ func TestRunRemoveDeletesMergedBranchesOfAgents(t *testing.T) {
 		t.Fatalf("%+v %v", k, err)
 	}
 	equal(t, "branches", w.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+itemBranches), itemBranch("r1", "kept", 1)+"\n"+itemBranch("r2", "another", 1))
+}
+
+// TestFinalMergesAtTheSameTime: runs that end at the same time are merged into the user's
+// checkout one after the other, and each is.
+func TestFinalMergesAtTheSameTime(t *testing.T) {
+	w := newWorld(t)
+	const runs = 5
+	var all []*Run
+	for i := range runs {
+		repo := w.open(w.dir) // as another process has it
+		run, err := repo.NewRun(t.Context(), RunOptions{ID: fmt.Sprintf("r%d", i), Root: fmt.Sprintf("%s-%d", w.root, i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			w.write(run.Dir, fmt.Sprintf("of-%d/%d", i, n), "x\n")
+		}
+		w.write(run.Dir, fmt.Sprintf("%d", i), "x\n")
+		w.commitAll(run.Dir, "work")
+		all = append(all, run)
+	}
+	errs := make(chan error, runs)
+	for _, run := range all {
+		go func() {
+			_, err := run.FinalMerge(t.Context(), MergeOptions{})
+			errs <- err
+		}()
+	}
+	for range all {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	equal(t, "merges", len(strings.Fields(w.git("rev-list", "--merges", "main"))), runs)
+	equal(t, "files", len(strings.Fields(w.git("ls-tree", "-r", "--name-only", "main"))), 3+runs*21)
+	equal(t, "status", w.git("status", "--porcelain"), "")
+	equal(t, "private names", w.git("for-each-ref", "--format=%(refname)", "refs/bide/*/final"), "")
+}
+
+// TestFinalMergeBesideACommitOfTheUser: the user commits while the merge comes into the
+// checkout. The commit stays, and the checkout is as it was.
+func TestFinalMergeBesideACommitOfTheUser(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	o := MergeOptions{Verify: func(context.Context, string, string) error {
+		if !w.exists(filepath.Join(w.dir, "mine")) {
+			w.write(w.dir, "mine", "mine\n")
+			w.commitAll(w.dir, "mine")
+		}
+		return nil
+	}}
+	if _, err := run.FinalMerge(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "a.txt", w.read(w.dir, "a.txt"), "by the run\n")
+	equal(t, "the user's commit", w.git("log", "-1", "--format=%s", "HEAD^1"), "mine")
+	equal(t, "status", w.git("status", "--porcelain"), "")
+}
+
+// TestFinalMergeAfterTheBranchWasMoved: an item moves the user's branch from its worktree. The
+// checkout follows, and what the user has changed there stays.
+func TestFinalMergeAfterTheBranchWasMoved(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.dir, "mine", "before\n")
+	w.commitAll(w.dir, "mine")
+	run := w.run()
+	a := w.agent(run, "one", 1)
+	w.write(a.Dir, "a.txt", "by one\n")
+	w.write(a.Dir, "new", "new\n")
+	w.commitAll(a.Dir, "one")
+	w.gitIn(a.Dir, "update-ref", "refs/heads/main", "HEAD")
+	w.write(a.Dir, "sub/b.txt", "by one\n")
+	w.commitAll(a.Dir, "two")
+	w.merge(run, a, MergeOptions{})
+	w.remove(a)
+	w.write(w.dir, "mine", "mine\n")
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if run.CaughtUp == "" {
+		t.Error("it is not told")
+	}
+	equal(t, "a.txt", w.read(w.dir, "a.txt"), "by one\n")
+	equal(t, "new", w.read(w.dir, "new"), "new\n")
+	equal(t, "sub/b.txt", w.read(w.dir, "sub/b.txt"), "by one\n")
+	equal(t, "mine", w.read(w.dir, "mine"), "mine\n")
+	equal(t, "status", w.git("status", "--porcelain"), " M mine")
+}
+
+// A user who commits while the merge is under way does not end it: it is made upon what the
+// user has then.
+func TestFinalMergeAfterCommitsOfTheUser(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	n := 0
+	res, err := run.FinalMerge(t.Context(), MergeOptions{Verify: func(context.Context, string, string) error {
+		if n++; n < 5 {
+			w.write(w.dir, "mine.txt", strings.Repeat("m", n))
+			w.commitAll(w.dir, "mine")
+		}
+		return nil
+	}})
+	if err != nil || res.Commit == "" {
+		t.Fatalf("%+v %v", res, err)
+	}
+	equal(t, "tries", n, 5)
+	equal(t, "a.txt", w.git("show", "HEAD:a.txt"), "by the run")
+	equal(t, "mine.txt", w.git("show", "HEAD:mine.txt"), "mmmm")
+	equal(t, "in the checkout", w.read(w.dir, "a.txt")+w.read(w.dir, "mine.txt"), "by the run\nmmmm")
+	equal(t, "status", w.git("status", "--porcelain"), "")
+
+}
+
+// One who never stops does end it.
+func TestFinalMergeWhileTheUserKeepsCommitting(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	n := 0
+	_, err := run.FinalMerge(t.Context(), MergeOptions{Verify: func(context.Context, string, string) error {
+		n++
+		w.write(w.dir, "mine.txt", strings.Repeat("m", n))
+		w.commitAll(w.dir, "mine")
+		return nil
+	}})
+	if !errors.As(err, new(*CannotMerge)) || !strings.Contains(err.Error(), "while the merge was under way") || n != mostMoves+1 {
+		t.Fatalf("%d: %v", n, err)
+	}
+	equal(t, "status", w.git("status", "--porcelain"), "")
+	if got := w.git("show", "HEAD:a.txt"); got == "by the run" {
+		t.Error("it is merged all the same")
+	}
+}
+
+// A lock of the user's index is told once, in words of ours, and the merge is made when it is gone.
+func TestFinalMergeMeetsALock(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	lock := filepath.Join(w.dir, ".git", "index.lock")
+	_, err := run.FinalMerge(t.Context(), MergeOptions{Verify: func(context.Context, string, string) error {
+		return os.WriteFile(lock, nil, 0o600)
+	}})
+	if !errors.As(err, new(*CannotMerge)) || strings.Count(err.Error(), "index.lock") != 1 || strings.Contains(err.Error(), "fatal") || !strings.Contains(err.Error(), "merge again when it has ended") {
+		t.Fatal(err)
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "a.txt", w.git("show", "HEAD:a.txt")+w.read(w.dir, "a.txt"), "by the runby the run\n")
+	equal(t, "status", w.git("status", "--porcelain"), "")
+}
+
+// A branch in the place of the directory of ours is named before anything is made.
+func TestBranchInTheWayOfOurs(t *testing.T) {
+	for _, name := range []string{"bide", "bide-item"} {
+		for _, packed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, packed), func(t *testing.T) {
+				w := newWorld(t)
+				w.git("branch", name)
+				if packed {
+					w.git("pack-refs", "--all")
+				}
+				_, err := w.repo.NewRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
+				if err == nil || !strings.Contains(err.Error(), "branch "+name+" is in the way") || !strings.Contains(err.Error(), "git branch -m "+name+" NAME") {
+					t.Fatalf("packed %v: %v", packed, err)
+				}
+				w.git("branch", "-m", name, "other")
+				if _, err := w.repo.NewRun(t.Context(), RunOptions{ID: "r1", Root: w.root}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestFinalMergeCutShortAndTheUserMovesOn: a final merge is killed when its files are in the
+// user's checkout, and the user goes on there before the resume. What the user has committed
+// stays, no branch but the run's target gets the work, and it is there once.
+func TestFinalMergeCutShortAndTheUserMovesOn(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		half   bool // the files are there, and not in the index
+		cut    bool // git was killed in the middle of one
+		user   func(w *world)
+		branch string // on which the user is
+	}{
+		{name: "nothing", user: func(w *world) {}},
+		{name: "nothing, files only", half: true, user: func(w *world) {}},
+		{name: "commits all", user: func(w *world) { w.write(w.dir, "mine", "mine\n"); w.commitAll(w.dir, "mine") }},
+		{name: "commits what is staged", user: func(w *world) {
+			w.write(w.dir, "mine", "mine\n")
+			w.git("add", "mine")
+			w.git("commit", "-qm", "mine")
+		}},
+		{name: "commits a file alone", user: func(w *world) {
+			w.write(w.dir, "mine", "mine\n")
+			w.git("add", "mine")
+			w.git("commit", "-qm", "mine", "--only", "mine")
+		}},
+		{name: "commits a file alone, files only", half: true, user: func(w *world) {
+			w.write(w.dir, "mine", "mine\n")
+			w.git("add", "mine")
+			w.git("commit", "-qm", "mine", "--only", "mine")
+		}},
+		{name: "commits a part", user: func(w *world) { w.git("commit", "-qm", "a part", "--only", "a.txt") }},
+		{name: "a new branch", branch: "other", user: func(w *world) { w.git("checkout", "-q", "-b", "other") }},
+		{name: "a new branch with a commit", branch: "other", user: func(w *world) {
+			w.git("checkout", "-q", "-b", "other")
+			w.write(w.dir, "mine", "mine\n")
+			w.git("add", "mine")
+			w.git("commit", "-qm", "mine", "--only", "mine")
+		}},
+		{name: "a new branch with all", branch: "other", user: func(w *world) {
+			w.git("checkout", "-q", "-b", "other")
+			w.commitAll(w.dir, "all of it")
+		}},
+		{name: "commits a file alone, one is cut", half: true, cut: true, user: func(w *world) {
+			w.write(w.dir, "mine", "mine\n")
+			w.git("add", "mine")
+			w.git("commit", "-qm", "mine", "--only", "mine")
+		}},
+		{name: "a new branch, one is cut", half: true, cut: true, branch: "other", user: func(w *world) { w.git("checkout", "-q", "-b", "other") }},
+		{name: "puts it away", user: func(w *world) { w.git("stash", "-q", "-u") }},
+		{name: "takes it back", user: func(w *world) { w.git("reset", "-q", "--hard") }},
+		{name: "a detached HEAD", branch: "HEAD", user: func(w *world) { w.git("checkout", "-q", "--detach") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			a := w.agent(run, "one", 1)
+			w.write(a.Dir, "a.txt", "by the run\n")
+			w.write(a.Dir, "new/n.txt", "new\n")
+			w.commitAll(a.Dir, "work")
+			w.merge(run, a, MergeOptions{})
+			w.remove(a)
+			old := strings.TrimSpace(w.git("rev-parse", "HEAD"))
+			merged := strings.TrimSpace(w.git("commit-tree", run.Branch+"^{tree}", "-p", old, "-p", run.Branch, "-m", "merge"))
+			w.git("update-ref", privateRef(run.ID, "final"), merged)
+			w.git("read-tree", "-m", "-u", old, merged)
+			if c.half {
+				w.git("read-tree", old)
+			}
+			if c.cut {
+				w.write(w.dir, "a.txt", "by t")
+				w.write(w.dir, "new/n.txt", "n")
+			}
+			c.user(w)
+			mine := strings.TrimSpace(w.git("rev-parse", "HEAD"))
+			_, err := run.FinalMerge(t.Context(), MergeOptions{})
+			if c.branch != "" {
+				if !errors.As(err, new(*CannotMerge)) || !strings.Contains(err.Error(), "it started from branch main") {
+					t.Fatalf("%v", err)
+				}
+				equal(t, "HEAD", strings.TrimSpace(w.git("rev-parse", "HEAD")), mine)
+				equal(t, "main", strings.TrimSpace(w.git("rev-parse", "main")), old)
+				equal(t, "status", w.git("status", "--porcelain"), "")
+				w.git("checkout", "-q", "main")
+				_, err = run.FinalMerge(t.Context(), MergeOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "a.txt", w.git("show", "main:a.txt"), "by the run")
+			equal(t, "new", w.git("show", "main:new/n.txt"), "new")
+			equal(t, "branch", strings.TrimSpace(w.git("symbolic-ref", "--short", "HEAD")), "main")
+			equal(t, "status", w.git("status", "--porcelain"), "")
+			equal(t, "in the checkout", w.read(w.dir, "a.txt")+w.read(w.dir, "new/n.txt"), "by the run\nnew\n")
+			equal(t, "private names", w.git("for-each-ref", "--format=%(refname)", privateRef(run.ID, "final")), "")
+			if c.branch == "" {
+				w.git("merge-base", "--is-ancestor", mine, "main")
+			}
+		})
+	}
 }

@@ -70,7 +70,7 @@ func (run *Run) follow(ctx context.Context) error {
 	if err != nil || old == "" {
 		return err
 	}
-	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
+	tip, err := run.branchTip(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,12 @@ func (run *Run) follow(ctx context.Context) error {
 		base := ""
 		if run.snap != nil && run.snap.head == old {
 			base = run.snap.base
+		}
+		if err := r.unhide(ctx, run.Dir); err != nil { // else what is hidden stays as it is
+			return err
+		}
+		if err := run.noteMerged(ctx, old, tip); err != nil {
+			return err
 		}
 		if err := r.carry(ctx, run.Dir, old, tip, base, run.aside); err != nil {
 			return err
@@ -141,42 +147,48 @@ func (run *Run) endMerge(ctx context.Context) error {
 
 // aside keeps a file of the run's worktree that is of no commit that is known, beside
 // the worktree: a git that was killed wrote half of it, or a step that nobody knows of.
-func (run *Run) aside(path string) error {
+func (run *Run) aside(path string) (stay bool, err error) {
 	from := filepath.Join(run.Dir, filepath.FromSlash(path))
 	to := filepath.Join(run.root, "lost", filepath.FromSlash(path))
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
+		return false, err
 	}
 	for i := 1; ; i++ {
 		name := fmt.Sprintf("%s.%d", to, i)
 		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
 			run.Lost = append(run.Lost, name)
-			return os.Rename(from, name)
+			return false, os.Rename(from, name)
 		}
 	}
 }
 
 // carry brings the files and the index of a worktree from the commit old to the commit
-// to. It may be repeated, whatever part of it was done. A path that differs between the
-// two and is neither as old, nor as to, nor as the commit base (may be "") has it is
-// given to foreign, whose error ends it.
-func (r *Repo) carry(ctx context.Context, dir, old, to, base string, foreign func(path string) error) error {
+// to. It may be repeated, whatever part of it was done. A file in the way that is neither
+// as old, nor as to, nor as the commit base (may be "") has it is given to foreign, which
+// makes room for it, or has it stay as it is with all that is to change there, or gives an
+// error, before anything has changed.
+func (r *Repo) carry(ctx context.Context, dir, old, to, base string, foreign func(path string) (stay bool, err error)) error {
 	changes, err := r.diffTrees(ctx, old, to)
 	if err != nil {
 		return err
 	}
+	return r.carryOnly(ctx, dir, changes, old, to, base, foreign)
+}
+
+// carryOnly is carry of some of what differs.
+func (r *Repo) carryOnly(ctx context.Context, dir string, changes []change, old, to, base string, foreign func(path string) (stay bool, err error)) error {
 	if err := r.mendIndex(ctx, dir); err != nil {
 		return err
 	}
-	now, err := r.writeTree(ctx, dir)
+	known := []string{old, to}
+	if base != "" {
+		known = append(known, base)
+	}
+	paths, err := r.overwritten(ctx, dir, changes, known...)
 	if err != nil {
 		return err
 	}
-	strange, err := r.strange(ctx, changes, now, old, to, base)
-	if err != nil {
-		return err
-	}
-	for _, path := range strange {
+	for _, path := range paths {
 		half, err := r.halfWritten(ctx, dir, path, to)
 		if err != nil {
 			return err
@@ -184,8 +196,12 @@ func (r *Repo) carry(ctx context.Context, dir, old, to, base string, foreign fun
 		if half {
 			continue // a git of ours was killed while it wrote it
 		}
-		if err := foreign(path); err != nil {
+		stay, err := foreign(path)
+		if err != nil {
 			return err
+		}
+		if stay {
+			changes = slices.DeleteFunc(changes, func(c change) bool { return touches(c.path, path) })
 		}
 	}
 	var write, remove []string
@@ -199,36 +215,9 @@ func (r *Repo) carry(ctx context.Context, dir, old, to, base string, foreign fun
 	return errors.Join(r.removePaths(ctx, dir, remove), r.writePaths(ctx, dir, to, write))
 }
 
-// strange gives the paths that differ between old and to, and that the tree now has
-// otherwise than all of old, to and base.
-func (r *Repo) strange(ctx context.Context, changes []change, now, old, to, base string) (paths []string, err error) {
-	candidates := map[string]bool{}
-	for _, c := range changes {
-		candidates[c.path] = true
-	}
-	for _, known := range []string{old, to, base} {
-		if known == "" {
-			continue
-		}
-		differ, err := r.diffTrees(ctx, known, now)
-		if err != nil {
-			return nil, err
-		}
-		others := map[string]bool{}
-		for _, c := range differ {
-			others[c.path] = true
-		}
-		for path := range candidates {
-			if !others[path] {
-				delete(candidates, path)
-			}
-		}
-	}
-	for path := range candidates {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return paths, nil
+// touches says whether two paths are the same, or one is below the other.
+func touches(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
 // halfWritten says whether a file is the beginning of what a commit has at its path, or
@@ -249,14 +238,15 @@ func (r *Repo) halfWritten(ctx context.Context, dir, path, commit string) (bool,
 	return err == nil && bytes.HasPrefix([]byte(want), have), err
 }
 
-// removePaths removes files from a worktree and from its index.
+// removePaths removes files from a worktree and from its index. A directory in the place of
+// one stays: what is in it is somebody else's.
 func (r *Repo) removePaths(ctx context.Context, dir string, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
 	for _, path := range paths {
 		full := filepath.Join(dir, filepath.FromSlash(path))
-		if err := os.Remove(full); err != nil && !errors.Is(err, os.ErrNotExist) && !notDir(err) {
+		if err := os.Remove(full); err != nil && !errors.Is(err, os.ErrNotExist) && !notDir(err) && !notEmpty(err) {
 			return err
 		}
 		for up := filepath.Dir(full); up != dir && os.Remove(up) == nil; up = filepath.Dir(up) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -109,6 +110,8 @@ type call struct {
 	env   []string // added to that of the Repo
 	stdin string
 	args  []string
+	// settings are put before the arguments.
+	settings []string
 }
 
 // git runs a git command and gives its standard output. A cancelled context
@@ -118,6 +121,7 @@ func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, err
 }
 
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
+	c = r.pinned(c)
 	for {
 		r.started.Add(1)
 		out, err := run(ctx, r.env, c)
@@ -128,7 +132,7 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 }
 
 func run(ctx context.Context, env []string, c call) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append(slices.Clone(ourConfig), c.args...)...)
+	cmd := exec.CommandContext(ctx, "git", slices.Concat(ourConfig, c.settings, c.args)...)
 	cmd.Dir = c.dir
 	cmd.Env = append(slices.Clone(env), c.env...)
 	if c.stdin != "" {
@@ -144,6 +148,9 @@ func run(ctx context.Context, env []string, c call) (string, error) {
 		}
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", ErrNoGit
+		}
+		if _, gone := os.Stat(c.dir); cmd.Process == nil && errors.Is(gone, fs.ErrNotExist) {
+			err = errors.New("this directory is not there any more")
 		}
 		return out.String(), &GitError{Args: c.args, Dir: c.dir, Stderr: errOut.String(), Err: err}
 	}

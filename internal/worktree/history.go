@@ -1,7 +1,9 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -43,9 +45,20 @@ func (r *Repo) Landing(ctx context.Context, run, commit string) (m Merged, err e
 	if in, err := r.Contains(ctx, target, commit); err != nil || !in {
 		return m, err
 	}
-	text, err := r.git(ctx, r.dir, "rev-list", "--first-parent", target, "^"+commit)
-	if err != nil {
+	at, err := r.landing(ctx, target, commit)
+	if err != nil || at == "" {
 		return m, err
+	}
+	tree, err := r.Tree(ctx, at)
+	return Merged{Commit: at, Tree: tree}, err
+}
+
+// landing gives the oldest of the first parents of a tip that has a commit of it; "" where
+// that is the tip itself.
+func (r *Repo) landing(ctx context.Context, tip, commit string) (string, error) {
+	text, err := r.git(ctx, r.dir, "rev-list", "--first-parent", tip, "^"+commit)
+	if err != nil {
+		return "", err
 	}
 	list := strings.Fields(text) // the newest first; those that have the commit are before all others
 	n := sort.Search(len(list), func(i int) bool {
@@ -57,10 +70,86 @@ func (r *Repo) Landing(ctx context.Context, run, commit string) (m Merged, err e
 		return !in
 	})
 	if err != nil || n == 0 {
-		return m, err
+		return "", err
 	}
-	tree, err := r.Tree(ctx, list[n-1])
-	return Merged{list[n-1], tree}, err
+	return list[n-1], nil
+}
+
+// Landed is what came to HEAD with one of its commits, a merge perhaps, and what has
+// changed there since.
+type Landed struct {
+	repo    *Repo
+	brought map[string]bool   // commits
+	since   map[string]change // by path
+}
+
+// LandedWith gives what came to HEAD with a commit; nil where HEAD does not have that.
+func (r *Repo) LandedWith(ctx context.Context, commit string) (*Landed, error) {
+	head, err := r.commit(ctx, r.dir, "HEAD")
+	if err != nil || head == "" {
+		return nil, err
+	}
+	if in, err := r.Contains(ctx, head, commit); err != nil || !in {
+		return nil, err
+	}
+	at, err := r.landing(ctx, head, commit)
+	if err != nil {
+		return nil, err
+	}
+	at = cmp.Or(at, commit)
+	before, err := r.commit(ctx, r.dir, at+"^1")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"rev-list", at}
+	if before != "" {
+		args = append(args, "^"+before)
+	}
+	ids, err := r.git(ctx, r.dir, args...)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := r.diffTrees(ctx, at, head)
+	if err != nil {
+		return nil, err
+	}
+	l := &Landed{repo: r, brought: map[string]bool{}, since: map[string]change{}}
+	for id := range strings.FieldsSeq(ids) {
+		l.brought[id] = true
+	}
+	for _, c := range changes {
+		l.since[c.path] = c
+	}
+	return l, nil
+}
+
+// Has says whether a commit came with it.
+func (l *Landed) Has(commit string) bool { return l.brought[commit] }
+
+// Undone says whether one of the files that the commits changed, the oldest first, is gone
+// since they came, or is as before them again.
+func (l *Landed) Undone(ctx context.Context, commits, files []string) (bool, error) {
+	var touched []change
+	for _, path := range files {
+		if c, ok := l.since[path]; ok {
+			touched = append(touched, c)
+		}
+	}
+	if len(touched) == 0 {
+		return false, nil
+	}
+	did, err := l.repo.diffTrees(ctx, commits[0]+"^1", commits[len(commits)-1])
+	if err != nil {
+		return false, err
+	}
+	by := map[string]change{}
+	for _, c := range did {
+		by[c.path] = c
+	}
+	return slices.ContainsFunc(touched, func(c change) bool {
+		mine, ok := by[c.path]
+		return ok && (c.new == blob{} || c.new == mine.old)
+	}), nil
 }
 
 // Into gives the names of what may have the work of a run: the branch that it started

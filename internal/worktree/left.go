@@ -39,13 +39,13 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string
 	if len(st.unmerged) > 0 {
 		return st, &UnresolvedError{Dir: dir, Files: st.unmerged}
 	}
-	except := repositories(st.Untracked)
+	except := append(repositories(st.Untracked), st.unmoved...)
 	for _, path := range plainFiles(st.Untracked) {
 		if slices.Contains(not, path) {
 			except = append(except, path)
 		}
 	}
-	if len(except) < len(st.dirty) {
+	if len(except) < len(st.dirty)+len(st.unmoved) {
 		if _, err := r.git(ctx, dir, addAll(except)...); err != nil {
 			return st, err
 		}
@@ -83,6 +83,11 @@ func (run *Run) CommitLeft(ctx context.Context, text string) (left []string, err
 	if err != nil {
 		return nil, err
 	}
+	modules, err := run.repo.modulesLeft(ctx, run.Dir, run.Base, st.Commit)
+	if err != nil {
+		return nil, err
+	}
+	links = append(links, modules...)
 	return append(slices.DeleteFunc(st.dirty, func(path string) bool { return slices.Contains(own, path) }), links...), nil
 }
 
@@ -105,6 +110,9 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	if err := f(ctx); err != nil {
 		return err
 	}
+	if err := run.repo.noteHidden(ctx, run.Dir); err != nil {
+		return err
+	}
 	st, err := run.repo.State(ctx, run.Dir)
 	if err != nil {
 		return err
@@ -113,7 +121,69 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	if list != "" {
 		list += "\x00"
 	}
+	if err := run.repo.noteStands(ctx, run.Dir); err != nil {
+		return err
+	}
+	ignored, err := run.repo.ignored(ctx, run.Dir)
+	if err != nil {
+		return err
+	}
+	if len(ignored) > 0 {
+		if err := replace(filepath.Join(admin, ignoredFile), []byte(strings.Join(ignored, "\x00")+"\x00")); err != nil {
+			return err
+		}
+	}
 	return errors.Join(replace(name, []byte(list)), run.repo.Sync(ctx))
+}
+
+// ignoredFile has, beside preparedFile, what the preparation left there and git ignores.
+const ignoredFile = "bide-prepared-ignored"
+
+// OnlyIgnored gives the files and directories that git ignores and that an agent left in its
+// worktree, where it did nothing else there: they go with the worktree, and are in no merge.
+// Caches of tools are not among them.
+func (a *Agent) OnlyIgnored(ctx context.Context) ([]string, error) {
+	s := a.held()
+	if s == nil || s.kept == nil || s.kept.untouched || s.kept.Commit != s.owner.Base || len(s.kept.dirty) > 0 {
+		return nil, nil
+	}
+	a.run.mu.Lock()
+	prepared := a.run.prepared
+	a.run.mu.Unlock()
+	return a.run.repo.ignoredBut(ctx, s.dir, prepared)
+}
+
+// Ignored gives what git ignores in the run's worktree, but for what [Run.PrepareOwn] left
+// there, and caches of tools.
+func (run *Run) Ignored(ctx context.Context) ([]string, error) {
+	admin, err := adminDir(run.Dir)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(admin, ignoredFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return run.repo.ignoredBut(ctx, run.Dir, splitNUL(string(text)))
+}
+
+func (r *Repo) ignoredBut(ctx context.Context, dir string, prepared []string) ([]string, error) {
+	paths, err := r.ignored(ctx, dir)
+	return slices.DeleteFunc(paths, func(path string) bool {
+		return slices.Contains(prepared, path) || isCache(filepath.Join(dir, filepath.FromSlash(path)))
+	}), err
+}
+
+// isCache says whether a directory that git ignores is what a tool keeps for itself: by its
+// tag (https://bford.info/cachedir), since it ignores itself, or by its name.
+func isCache(dir string) bool {
+	if base := filepath.Base(dir); base == "node_modules" || base == "__pycache__" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"CACHEDIR.TAG", ".gitignore"}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
 }
 
 // preparedOwn gives the files of preparedFile.

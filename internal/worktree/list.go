@@ -79,6 +79,38 @@ func (r *Repo) List(ctx context.Context, run string) ([]Info, error) {
 	return all, nil
 }
 
+// Tips gives the branches of a run and of its items, and the commits at which they are.
+func (r *Repo) Tips(ctx context.Context, run string) (map[string]string, error) {
+	out, err := r.git(ctx, r.dir, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads/"+runBranch(run), "refs/heads/"+itemBranches+run+"/")
+	tips := map[string]string{}
+	for line := range strings.Lines(out) {
+		branch, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		tips[branch] = commit
+	}
+	return tips, err
+}
+
+// HasAll reports whether commits are all in a branch, or in HEAD where there is no such
+// branch. What git does not have is not.
+func (r *Repo) HasAll(ctx context.Context, branch string, commits []string) (bool, error) {
+	into, err := r.commit(ctx, r.dir, "refs/heads/"+branch)
+	if err != nil || len(commits) == 0 {
+		return true, err
+	}
+	out, err := r.run(ctx, call{dir: r.dir, args: []string{"rev-list", "--max-count=1", "--stdin"}, stdin: strings.Join(commits, "\n") + "\n^" + cmp.Or(into, "HEAD") + "\n"})
+	if status(err) == 128 { // it does not know one of them
+		return false, nil
+	}
+	return out == "", err
+}
+
+// NoBranchError is the error of FindRun for a run of which no branch is left, or ever was.
+type NoBranchError struct{ Run, Dir string }
+
+func (e *NoBranchError) Error() string {
+	return fmt.Sprintf("run %s has no branch %s in %s; `bide worktree ls` shows those that there are", e.Run, runBranch(e.Run), e.Dir)
+}
+
 // strays gives the worktrees of ours in which an agent or a step left our
 // branch for another or for none. They are known by their place, and by the
 // private name of their run.
@@ -118,9 +150,9 @@ func (r *Repo) measure(ctx context.Context, i *Info) (err error) {
 		return err
 	}
 	into = cmp.Or(into, "HEAD")
-	also := []string{into, privateRef(i.Run, "start"), privateRef(i.Run, "base")}
-	if i.Branch != runBranch(i.Run) {
-		also = append(also, "refs/heads/"+runBranch(i.Run))
+	also := []string{into, privateRef(i.Run, "start")}
+	if i.Branch != runBranch(i.Run) { // what a later life began with is work of the run itself
+		also = append(also, privateRef(i.Run, "base"), "refs/heads/"+runBranch(i.Run))
 	}
 	if i.Unmerged, err = r.countNew(ctx, i.Commit, also...); err != nil || i.Path == "" {
 		return err
@@ -218,8 +250,10 @@ func whyLeft(i Info, o CleanOptions) string {
 			remove = "--force"
 		}
 		return "work of an earlier attempt: a later one succeeded and is merged; remove it with " + remove
+	case i.Unmerged > 0 && i.Item == "" && !i.stray:
+		return diag.Count(i.Unmerged, "commit") + " not merged; merge with `bide worktree merge " + i.Run + "`, or remove with --force"
 	case i.Unmerged > 0:
-		return diag.Count(i.Unmerged, "commit") + " not merged; merge with `git merge --no-ff " + cmp.Or(i.Branch, i.Commit) + "`, or remove with --force"
+		return diag.Count(i.Unmerged, "commit") + " not merged; when the work of the run is, merge with `git merge --no-ff " + cmp.Or(i.Branch, i.Commit) + "`, or remove with --force"
 	case i.Uncommitted > 0:
 		return diag.Count(i.Uncommitted, "file") + " uncommitted in " + i.Path + "; commit them, or remove with --force"
 	}
@@ -238,6 +272,11 @@ func (r *Repo) clean(ctx context.Context, i Info) error {
 		}
 		if i.stray {
 			return nil
+		}
+		if i.Item == "" && i.Unmerged == 0 {
+			if err := r.dropTip(ctx, i.Run); err != nil {
+				return err
+			}
 		}
 		// Only at the commit that was judged.
 		if err := r.deleteBranch(ctx, i.Branch, i.Commit); err != nil {
@@ -264,7 +303,7 @@ func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 	if err := checkRunID(id); err != nil {
 		return nil, err
 	}
-	run := &Run{ID: id}
+	run := &Run{ID: id, found: true}
 	run.Tree = r.tree("", runBranch(id))
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
 	if err != nil {
@@ -275,7 +314,7 @@ func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 		return nil, err
 	}
 	if run.Gone = tip == ""; run.Gone && len(items) == 0 {
-		return nil, fmt.Errorf("run %s has no branch %s in %s; `bide worktree ls` shows those that there are", id, run.Branch, r.dir)
+		return nil, &NoBranchError{id, r.dir}
 	}
 	e, err := r.branchTree(ctx, run.Branch)
 	if err != nil {

@@ -44,7 +44,30 @@ func (t *Tree) Mark(ctx context.Context, step string) error {
 	if err != nil {
 		return err
 	}
+	if err := t.ownHistory(ctx, head); err != nil {
+		return err
+	}
 	return t.markAt(head, step)
+}
+
+// ownHistory forgets the last merge of the run's own worktree where its step has written
+// the history anew, without that: what the branch is to have is the step's to say.
+func (t *Tree) ownHistory(ctx context.Context, head string) error {
+	id, own := strings.CutPrefix(t.Branch, runBranches)
+	if !own {
+		return nil
+	}
+	ref := privateRef(id, "tip")
+	text, _ := os.ReadFile(filepath.Join(t.repo.common, filepath.FromSlash(ref)))
+	tip := strings.TrimSpace(string(text))
+	if !isID(tip) || tip == head {
+		return nil
+	}
+	if in, err := t.repo.isAncestor(ctx, tip, head); err != nil || in {
+		return err
+	}
+	_, err := t.repo.git(ctx, t.repo.dir, "update-ref", "-d", ref)
+	return err
 }
 
 func (t *Tree) markAt(commit, step string) error {

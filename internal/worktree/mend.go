@@ -37,30 +37,82 @@ func (r *Repo) connected(ctx context.Context, dir, commit, base string) (bool, e
 }
 
 // mendBranch gives the tip of the run's branch. Where a step's own git wrote that last,
-// and a power cut left no whole commit, the branch is made anew at the commit that was
-// marked last; "" where there is none.
+// and a power cut left no whole commit, or somebody has deleted it, the branch is made anew
+// at the commit that was marked last, or at the last merge; "" where there is none.
 func (r *Repo) mendBranch(ctx context.Context, run *Run) (string, error) {
 	ref := "refs/heads/" + run.Branch
-	tip, err := r.refID(ctx, ref)
+	at, err := r.refID(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	if whole, err := r.connected(ctx, r.dir, tip, run.Base); err != nil || whole {
-		return tip, err
+	if whole, err := r.connected(ctx, r.dir, at, run.Base); err != nil {
+		return "", err
+	} else if whole {
+		return run.branchTip(ctx)
 	}
 	marks, err := run.marks()
 	if err != nil {
 		return "", err
 	}
 	known, err := r.lastMark(ctx, marks, run.Base)
-	if err != nil || known == "" {
+	if err != nil {
 		return "", err
+	}
+	merged, err := r.refID(ctx, privateRef(run.ID, "tip"))
+	if err != nil {
+		return "", err
+	}
+	if whole, err := r.connected(ctx, r.dir, merged, run.Base); err != nil {
+		return "", err
+	} else if whole {
+		in := false
+		if known != "" {
+			if in, err = r.isAncestor(ctx, merged, known); err != nil {
+				return "", err
+			}
+		}
+		if !in {
+			known = merged
+		}
+	}
+	if known == "" {
+		return "", nil
 	}
 	if err := r.dropTornRef(ref); err != nil {
 		return "", err
 	}
+	if at == "" {
+		run.putBack = known
+	}
 	_, err = r.git(ctx, r.dir, "update-ref", ref, known)
 	return known, err
+}
+
+// Merged says whether the run's branch has work, and all of it is in what it is merged into
+// by now: as a person has merged it. It is false where anything is uncommitted in the
+// worktree, or a step has left it at another commit.
+func (run *Run) Merged(ctx context.Context) (bool, error) {
+	tip, err := run.branchTip(ctx)
+	if err != nil || tip == "" || tip == run.Base {
+		return false, err
+	}
+	into, err := run.mergedInto(ctx)
+	if err != nil {
+		return false, err
+	}
+	if n, err := run.repo.countNew(ctx, tip, into...); err != nil || n > 0 {
+		return false, err
+	}
+	st, err := run.repo.State(ctx, run.Dir)
+	return err == nil && st.Commit == tip && len(st.dirty) == 0, err
+}
+
+// Behind is how many commits the run's target has that its own branch has not.
+func (run *Run) Behind(ctx context.Context) (int, error) {
+	if run.Target == "" {
+		return 0, nil
+	}
+	return run.repo.countNew(ctx, "refs/heads/"+run.Target, "refs/heads/"+run.Branch)
 }
 
 // lastMark gives the last commit in a file of marks that is whole; "" where there is none.

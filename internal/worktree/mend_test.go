@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // zeros replaces what a file has by as many zeros, as a power cut may leave it.
@@ -349,7 +350,7 @@ func TestSavedOnAnotherBranch(t *testing.T) {
 	w.write(run.Dir, "made.txt", "made\n")
 	w.commitAll(run.Dir, "made")
 	w.write(run.Dir, "left.txt", "left\n")
-	if _, _, err := w.repo.rescue(t.Context(), run, run.Dir, run.Branch); err != nil {
+	if _, _, _, err := w.repo.rescue(t.Context(), run, run.Dir, run.Branch); err != nil {
 		t.Fatal(err)
 	}
 	again := w.relive(run)
@@ -580,7 +581,7 @@ func TestSavedWorkIsUncommittedAgain(t *testing.T) {
 	for life := range 4 {
 		switch life {
 		case 0: // killed between the commit and the removal
-			if _, _, err := w.repo.rescue(t.Context(), run, run.Dir, run.Branch); err != nil {
+			if _, _, _, err := w.repo.rescue(t.Context(), run, run.Dir, run.Branch); err != nil {
 				t.Fatal(err)
 			}
 		case 1, 2:
@@ -609,4 +610,25 @@ func TestSavedWorkIsUncommittedAgain(t *testing.T) {
 	if w.read(w.dir, "a.txt") != "one\n" || w.read(w.dir, "made.txt") != "made\n" || w.exists(filepath.Join(w.dir, "left")) {
 		t.Error("what was left uncommitted is merged")
 	}
+}
+
+// TestForgottenInPart: where the removal of a run's private names is cut short, there is no
+// run any more, whichever are left.
+func TestForgottenInPart(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(w.dir, ".git", filepath.FromSlash(privateRef("r1", "start"))+".lock")
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(lock, time.Unix(1, 0), time.Unix(1, 0)); err != nil { // somebody's
+		t.Fatal(err)
+	}
+	if _, err := run.Remove(t.Context()); err == nil {
+		t.Fatal("a name was deleted under its lock")
+	}
+	w.git("rev-parse", "--verify", privateRef("r1", "removed"))
 }

@@ -20,6 +20,9 @@ type Conflict struct {
 	Commit string   // its commit to merge: of an agent's, without the run's snapshot
 	Files  []string // in conflict, relative to the top
 	Dir    string   // where to merge by hand: the repository, as the worktree of a run ends with it
+	// Command is how a person merges it; "" of the work of an item that was to come into the
+	// run: to merge it by hand before the run is would give the run the same conflict.
+	Command string
 	// Err is why the resolver did not resolve it; nil without a resolver.
 	Err error
 }
@@ -29,7 +32,7 @@ func (c *Conflict) Error() string {
 	if c.Err != nil {
 		s += fmt.Sprintf("; the resolver failed: %v", c.Err)
 	}
-	return s + fmt.Sprintf("; the work is not merged, and stays in its branch: merge it by hand with `cd %s && git merge --no-ff %s`", diag.ShellWord(c.Dir), c.Branch)
+	return s + "; the work is not merged, and stays in its branch"
 }
 
 func (c *Conflict) Unwrap() error { return c.Err }
@@ -63,18 +66,25 @@ type MergeOptions struct {
 	// resolver made. See [Trailers].
 	Trailers string
 	// Left is the message of a commit of what an agent left uncommitted, which is merged
-	// as well; "" leaves it.
+	// as well; "" leaves it. So it is with what a resolver left; with "" it has not resolved
+	// the conflict.
 	Left string
 	// Resolve is called on a conflict; nil means that a conflict fails.
 	Resolve Resolver
-	// Verify is called with the commit and the tree of a final merge before it is made;
-	// its error leaves it. nil means that it is made.
-	Verify func(ctx context.Context, commit, tree string) error
+	// Verify is asked before a final merge is made; nil means that it is made.
+	Verify Verify
 	// Before is called when there is something to merge, with the commit that is
 	// about to be merged, and the work that is in it; its error leaves the merge.
 	// nil means nobody wants to know.
 	Before func(commit string, work MergeResult) error
+	// Publish, if not nil, tells the other machines that have the run of a merge, before
+	// the run's branch moves here. With [ErrMoved] the merge is made anew.
+	Publish func(ctx context.Context, m Move) error
 }
+
+// Verify is called with the commit and the tree of a merge before it is made; its error
+// leaves it.
+type Verify func(ctx context.Context, commit, tree string) error
 
 // MergeResult is a merge that was made, or was not needed.
 type MergeResult struct {
@@ -94,6 +104,9 @@ type MergeResult struct {
 	// Uncommitted are files that were left uncommitted in the agent's worktree
 	// and so are not in the merge.
 	Uncommitted []string
+	// Aside are the directories to which repositories were moved that the resolver made, and
+	// submodules in which it did what no other repository has.
+	Aside []string
 }
 
 // Merge merges the agent's commits into the run's branch, as `git merge --no-ff`
@@ -116,9 +129,7 @@ func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res Mer
 		st.State, err = run.repo.commitLeft(ctx, s.dir, st.State, o.Left, nil)
 	}
 	if err == nil {
-		res, err = run.mergeWork(ctx, a, st.State, o)
-		st.links = linked(s.dir, res.Files)
-		res.Uncommitted = append(slices.Clip(res.Uncommitted), st.links...)
+		res, err = run.mergeWork(ctx, a, st, o)
 	}
 	if err != nil {
 		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) && !errors.As(err, new(*UnresolvedError)) {
@@ -130,14 +141,23 @@ func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res Mer
 
 // mergeWork merges what an agent has committed. Only the merge itself holds up
 // the other agents.
-func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOptions) (res MergeResult, err error) {
-	res.Uncommitted = st.dirty
+func (run *Run) mergeWork(ctx context.Context, a *Agent, st *look, o MergeOptions) (res MergeResult, err error) {
+	if st.untouched {
+		return res, nil
+	}
+	modules, err := run.repo.modulesLeft(ctx, a.Dir, a.Base, st.Commit)
+	if err != nil {
+		return res, err
+	}
+	res.Uncommitted = append(slices.Clip(st.dirty), modules...)
 	if st.Commit == a.Base {
 		return res, nil
 	}
 	if res.CommitIDs, res.Files, err = run.repo.workSince(ctx, a.Base, st.Commit); err != nil {
 		return res, err
 	}
+	st.links = linked(a.Dir, res.Files)
+	res.Uncommitted = append(res.Uncommitted, st.links...)
 	tip, err := run.withoutSnapshot(ctx, st.Commit, a.Base)
 	if err != nil {
 		return res, err
@@ -159,31 +179,50 @@ func (run *Run) merge(ctx context.Context, a *Agent, tip string, gone []goneFile
 			return err
 		}
 	}
-	if err := run.detach(ctx); err != nil {
-		return err
-	}
-	ref := "refs/heads/" + run.Branch
-	old, err := run.repo.refID(ctx, ref)
-	if err != nil {
-		return err
-	}
-	m := merging{repo: run.repo, tip: tip, last: run.last, branch: a.Branch, into: run.Branch, before: old, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
-	err = m.compute(ctx)
-	if err == nil && m.result != "" {
-		if err = run.noteGone(ctx, m.result, gone); err == nil {
-			err = run.repo.move(ctx, ref, m.result, old)
-		}
+	m, err := run.mergeTip(ctx, a, tip, gone, o)
+	for errors.Is(err, ErrMoved) {
+		m, err = run.mergeTip(ctx, a, tip, gone, o)
 	}
 	if err != nil {
 		return err
 	}
-	res.Commit, res.Resolved = m.result, m.resolved
+	res.Commit, res.Resolved, res.Aside = m.result, m.resolved, m.aside
 	if m.result != "" {
 		res.Merged, res.Commits = tip, len(res.CommitIDs)
 		run.last = m.last
 	}
 	res.Left = errors.Join(res.Left, m.left, m.dropBranch(ctx))
 	return nil
+}
+
+// mergeTip makes the merge, and moves the run's branch to it.
+func (run *Run) mergeTip(ctx context.Context, a *Agent, tip string, gone []goneFile, o MergeOptions) (*merging, error) {
+	if run.pull != nil {
+		if err := run.pull(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := run.detach(ctx); err != nil {
+		return nil, err
+	}
+	ref := "refs/heads/" + run.Branch
+	old, err := run.branchTip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &merging{run: run, repo: run.repo, tip: tip, last: run.last, branch: a.Branch, into: run.Branch, before: old, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
+	if err := m.compute(ctx); err != nil || m.result == "" {
+		return m, err
+	}
+	if o.Publish != nil {
+		if err := o.Publish(ctx, Move{From: old, To: m.result, Gone: goneFiles(gone)}); err != nil {
+			return m, err
+		}
+	}
+	if err := run.noteGone(ctx, m.result, gone); err != nil {
+		return m, err
+	}
+	return m, run.repo.move(ctx, ref, m.result, old, privateRef(run.ID, "tip"))
 }
 
 // merged is a merge commit and its tree.
@@ -197,6 +236,54 @@ func (r *Repo) refID(ctx context.Context, ref string) (string, error) {
 		return id, nil
 	}
 	return r.commit(ctx, r.dir, ref)
+}
+
+// branchTip gives the commit of the run's branch, with all that the run has merged into it.
+// The private name "tip" has the last merge. Where somebody has deleted the branch since, or
+// moved it back, it is put to that again. A branch that has gone elsewhere is an error: the
+// record says of items that they are merged whose work it does not have. Of a run that
+// FindRun gave, which goes on no more, the branch is what a person has made of it.
+func (run *Run) branchTip(ctx context.Context) (string, error) {
+	r, ref := run.repo, "refs/heads/"+run.Branch
+	at, err := r.refID(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	tip, err := r.refID(ctx, privateRef(run.ID, "tip"))
+	if err != nil || tip == "" || tip == at {
+		return at, err
+	}
+	if at != "" {
+		if ahead, err := r.isAncestor(ctx, tip, at); err != nil || ahead {
+			return at, err
+		}
+		if run.found {
+			run.Lacks = tip
+			return at, nil
+		}
+		if behind, err := r.isAncestor(ctx, at, tip); err != nil {
+			return "", err
+		} else if !behind {
+			return "", fmt.Errorf("branch %s is at %s, which does not have what was merged into it until %s: merge that into it by `git merge`, put it back with `git branch -f %[1]s %[3]s`, or have it stay as it is with `git update-ref -d %[4]s`", run.Branch, at, tip, privateRef(run.ID, "tip"))
+		}
+	}
+	if err := r.move(ctx, ref, tip, cmp.Or(at, strings.Repeat("0", len(tip)))); err != nil {
+		return "", err
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.putBack = tip
+	return tip, nil
+}
+
+// PutBack gives, once, the commit that the run's branch was put to again, which somebody had
+// deleted or moved back; "" where nobody has.
+func (run *Run) PutBack() string {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	tip := run.putBack
+	run.putBack = ""
+	return tip
 }
 
 // Holds says whether the run's branch, or what its worktree is at, has a commit.
@@ -230,6 +317,7 @@ func Subject(name string) string {
 // taken for work.
 type merging struct {
 	MergeOptions
+	run          *Run
 	repo         *Repo
 	tip          string
 	branch, into string
@@ -239,8 +327,9 @@ type merging struct {
 	kept         string // the branch that was made for the tip while a conflict was resolved
 	result       string // the merge commit, in no branch yet; "" where there was nothing to merge
 	resolved     bool
-	left         error  // why the scratch worktree could not be removed
-	last         merged // the merge before this one, if it is known, and then this one
+	left         error    // why the scratch worktree could not be removed
+	aside        []string // of [MergeResult]
+	last         merged   // the merge before this one, if it is known, and then this one
 }
 
 // compute makes the merge commit.
@@ -301,14 +390,51 @@ func (m *merging) perform(ctx context.Context) (err error) {
 	if m.kept, err = m.repo.nameCommit(clean, m.branch, m.tip); err != nil {
 		return errors.Join(mergeErr, err)
 	}
-	conflict := &Conflict{Branch: m.kept, Commit: m.tip, Files: files, Dir: m.repo.dir}
+	conflict := &Conflict{Branch: m.kept, Commit: m.tip, Files: files, Dir: cmp.Or(m.repo.home, m.repo.dir)}
 	if m.Resolve == nil {
 		return conflict
 	}
-	if conflict.Err = m.resolve(ctx, files); conflict.Err != nil {
+	conflict.Err = m.resolve(ctx, files)
+	if err := m.putAside(ctx); err != nil {
+		return err
+	}
+	if conflict.Err != nil {
+		if len(m.aside) > 0 {
+			conflict.Err = fmt.Errorf("%w; repositories that it made or changed are kept as %s", conflict.Err, strings.Join(m.aside, ", "))
+		}
 		return conflict
 	}
 	return nil
+}
+
+// putAside moves repositories and submodules out of the scratch worktree that have what no
+// commit of it can have: it is about to be removed.
+func (m *merging) putAside(ctx context.Context) error {
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	r := m.repo
+	if !r.intact(m.dir) {
+		return nil // the resolver removed it, or made it another repository
+	}
+	admin, err := adminDir(m.dir)
+	if err != nil {
+		return err
+	}
+	st, err := r.State(ctx, m.dir)
+	if err != nil {
+		return err
+	}
+	links, err := r.links(ctx, m.dir)
+	if err != nil {
+		return err
+	}
+	name := "merging-" + strings.ReplaceAll(strings.TrimPrefix(m.branch, itemBranches+m.run.ID+"/"), "/", "-")
+	repositories, err := m.run.setAside(m.dir, name, append(repositories(st.Untracked), links...))
+	if err == nil {
+		m.aside, err = m.run.keepModules(ctx, m.dir, admin, name, m.before, st.Commit)
+	}
+	m.aside = append(repositories, m.aside...)
+	return err
 }
 
 // makeScratch makes the scratch worktree at the commit that is merged into. What a
@@ -325,7 +451,12 @@ func (m *merging) makeScratch(ctx context.Context) (drop func() error, err error
 	return func() error {
 		ctx, cancel := cleanup(ctx)
 		defer cancel()
-		return r.locked(ctx, func() error { return r.erase(m.scratch) })
+		err := r.locked(ctx, func() error { return r.erase(m.scratch) })
+		if m.run.root == "" {
+			up := filepath.Dir(m.scratch)
+			_, _ = os.Remove(up), os.Remove(filepath.Dir(up)) // of the last of them
+		}
+		return err
 	}, err
 }
 
@@ -340,13 +471,17 @@ func (m *merging) dropBranch(ctx context.Context) error {
 	return m.repo.deleteBranch(ctx, m.kept, m.tip)
 }
 
-// move publishes a commit by a ref that is at old, once the commit is on the disk.
-// When it returns, so is the ref.
-func (r *Repo) move(ctx context.Context, ref, to, old string) error {
+// move publishes a commit by a ref that is at old, once the commit is on the disk. When it
+// returns, so is the ref. With it go other refs, wherever they are.
+func (r *Repo) move(ctx context.Context, ref, to, old string, also ...string) error {
 	if err := r.Sync(ctx); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.dir, "update-ref", "-m", "bide: merge", ref, to, old); err != nil {
+	moves := fmt.Sprintf("update %s %s %s\n", ref, to, old)
+	for _, other := range also {
+		moves += fmt.Sprintf("update %s %s\n", other, to)
+	}
+	if _, err := r.run(ctx, call{dir: r.dir, stdin: moves, args: []string{"update-ref", "-m", "bide: merge", "--stdin"}}); err != nil {
 		// A git that was killed may have done it: who takes it for undone does it twice.
 		look, cancel := cleanup(ctx)
 		defer cancel()
@@ -399,7 +534,23 @@ func (m *merging) resolve(ctx context.Context, files []string) error {
 			return err
 		}
 	}
+	if err := m.commitLeft(ctx); err != nil {
+		return err
+	}
 	return m.check(ctx, files)
+}
+
+// commitLeft commits what the resolver left uncommitted beside the merge.
+func (m *merging) commitLeft(ctx context.Context) error {
+	st, err := m.repo.State(ctx, m.dir)
+	if err != nil {
+		return err
+	}
+	if left := plainFiles(st.dirty); len(left) > 0 && m.Left == "" {
+		return fmt.Errorf("it left %s uncommitted (%s), and auto_commit is false: commit them in the step", diag.Count(len(left), "file"), sample(left))
+	}
+	_, err = m.repo.commitLeft(ctx, m.dir, st, m.Left, nil)
+	return err
 }
 
 // check makes sure that HEAD has both sides, and no conflict marker.

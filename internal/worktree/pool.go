@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +37,7 @@ type pool struct {
 type slot struct {
 	dir   string
 	admin string // its private git directory
+	log   string // the directory of the log of its HEAD
 	at    string // the commit that it is at, clean; "": it has to be put there
 	owner owner  // while it is held
 	lock  *flock.Flock
@@ -70,12 +73,15 @@ func adminDir(dir string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
+	if real, err := filepath.EvalSymlinks(path); err == nil { // the repository may have been moved, with a link to it in its place
+		path = real
+	}
 	return path, nil
 }
 
 // openSlot locks a worktree that git knows. It is nil where another process has
 // it.
-func openSlot(dir string) (*slot, error) {
+func (run *Run) openSlot(dir string) (*slot, error) {
 	admin, err := adminDir(dir)
 	if err != nil {
 		return nil, err
@@ -84,7 +90,52 @@ func openSlot(dir string) (*slot, error) {
 	if ok, err := s.lock.TryLock(); err != nil || !ok {
 		return nil, err
 	}
-	return s, nil
+	if err := s.saveLog(filepath.Join(run.repo.common, headsDir, run.ID, filepath.Base(dir))); err != nil {
+		return nil, errors.Join(err, s.lock.Unlock())
+	}
+	return s, s.protect()
+}
+
+// headsDir has, in the git directory that all worktrees have in common, the logs of the
+// HEADs of worktrees of pools, by run: a step may remove its worktree with all that is
+// private to it, after it has committed.
+const headsDir = "bide-heads"
+
+// saveLog has the log of the slot's HEAD in a directory, to which a link leads from the
+// place where git looks for it. Where the system has no links, it stays in that.
+func (s *slot) saveLog(dir string) error {
+	place, link := filepath.Join(s.admin, "logs"), filepath.Join(s.admin, "logs.bide")
+	if info, err := os.Lstat(place); err == nil && !info.IsDir() {
+		s.log = dir
+		return nil
+	}
+	s.log = place
+	up, err := filepath.Rel(s.admin, dir)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(link), os.RemoveAll(dir), os.MkdirAll(filepath.Dir(dir), 0o777)); err != nil {
+		return err
+	}
+	if err := os.Symlink(up, link); err != nil {
+		return nil
+	}
+	if err := os.Rename(place, dir); errors.Is(err, fs.ErrNotExist) {
+		err = os.Mkdir(dir, 0o777)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	s.log = dir
+	return os.Rename(link, place)
+}
+
+// protect has git refuse to remove or to prune the worktree, unless it is forced twice: a
+// step that tidies up would take commits with it that only the worktree's HEAD has.
+func (s *slot) protect() error {
+	return os.WriteFile(filepath.Join(s.admin, "locked"), []byte("a run of bide works here, and removes it when it ends\n"), 0o666)
 }
 
 // readOwner says whose work a worktree of a pool has; false where it has
@@ -121,7 +172,7 @@ func (s *slot) give(o owner) error {
 // takeBack ends what give began.
 func (s *slot) takeBack() error { return os.Remove(filepath.Join(s.admin, ownerFile)) }
 
-func (s *slot) headLog() string { return filepath.Join(s.admin, "logs", "HEAD") }
+func (s *slot) headLog() string { return filepath.Join(s.log, "HEAD") }
 
 // load finds the slots that a former life of the run left. The caller has p.mu.
 func (run *Run) load(ctx context.Context) error {
@@ -163,9 +214,9 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 		return r.erase(e.path)
 	}
 	if !r.intact(e.path) {
-		return errors.Join(run.moveAside(e.path), r.erase(e.path))
+		return errors.Join(run.moveAside(e.path), run.eraseLost(ctx, e.path))
 	}
-	s, err := openSlot(e.path)
+	s, err := run.openSlot(e.path)
 	if err != nil || s == nil {
 		return err
 	}
@@ -177,7 +228,7 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	if whole, err := r.mend(ctx, &of, cmp.Or(o.Base, run.Base)); err != nil {
 		return errors.Join(err, s.lock.Unlock())
 	} else if !whole {
-		return errors.Join(run.moveAside(s.dir), r.erase(s.dir), s.lock.Unlock())
+		return errors.Join(run.moveAside(s.dir), run.eraseLost(ctx, s.dir), s.lock.Unlock())
 	}
 	if !ok {
 		// The owner stands there before there is work. To be sure, it is looked
@@ -205,6 +256,14 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	s.owner = o
 	run.pool.held[o.Item] = s
 	return nil
+}
+
+// has says whether a directory is that of a slot, which a step may have removed.
+func (p *pool) has(dir string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := func(s *slot) bool { return s.dir == dir }
+	return slices.ContainsFunc(p.free, at) || slices.ContainsFunc(slices.Collect(maps.Values(p.held)), at)
 }
 
 // of is the slot in which an agent works; where that is none of the pool's, one that
@@ -244,6 +303,12 @@ func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err er
 		s, p.free = p.free[n-1], p.free[:n-1]
 	}
 	p.mu.Unlock()
+	if s != nil && (!s.whole() || s.at != o.Base && mayHaveModules(s.dir, s.admin)) { // a step removed it; or they stay where they are
+		if err := run.drop(ctx, s); err != nil {
+			return nil, kept, err
+		}
+		s = nil
+	}
 	if s == nil {
 		if s, err = run.grow(ctx, o.Base); err != nil {
 			return nil, kept, err
@@ -254,7 +319,7 @@ func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err er
 			return nil, kept, errors.Join(err, run.drop(ctx, s))
 		}
 	}
-	if err := errors.Join(s.unmark(), s.give(o)); err != nil {
+	if err := errors.Join(s.unmark(), run.repo.noteStands(ctx, s.dir), s.give(o)); err != nil {
 		return nil, kept, errors.Join(err, run.drop(ctx, s))
 	}
 	p.mu.Lock()
@@ -271,14 +336,14 @@ func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
 		path := ""
 		for n := 1; path == ""; n++ {
 			path = filepath.Join(root, strconv.Itoa(n))
-			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) || run.pool.has(path) {
 				path = "" // somebody's, or nobody knows what
 			}
 		}
 		if err := r.add(ctx, path, "", base); err != nil {
 			return err
 		}
-		if s, err = openSlot(path); err == nil && s == nil {
+		if s, err = run.openSlot(path); err == nil && s == nil {
 			err = fmt.Errorf("the new worktree %s is locked", path)
 		}
 		return err
@@ -298,6 +363,9 @@ func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
 
 // put has a worktree of the pool at a commit, with nothing else in it.
 func (r *Repo) put(ctx context.Context, dir, commit string) error {
+	if err := r.unhide(ctx, dir); err != nil {
+		return err
+	}
 	_, err := r.git(ctx, dir, "checkout", "--quiet", "--force", "--detach", commit, "--")
 	return err
 }
@@ -317,6 +385,9 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 		if st, err = run.look(ctx, s); err == nil {
 			k, err = run.keep(ctx, s, st)
 		}
+	}
+	if err == nil {
+		err = run.putAside(ctx, s, st, &k)
 	}
 	if err != nil {
 		run.pool.mu.Lock()
@@ -338,24 +409,86 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 // together.
 func (s *slot) whole() bool {
 	admin, err := adminDir(s.dir)
-	if err != nil || admin != s.admin {
+	if err != nil || admin != s.admin || !s.hasAdmin() {
 		return false
 	}
 	_, err = os.Stat(filepath.Join(admin, "HEAD"))
 	return err == nil
 }
 
-// releaseRest is release of a worktree of which a part is gone: commits are
-// kept, and a directory that git knows nothing of is moved aside.
-func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
-	if head, err := os.ReadFile(filepath.Join(s.admin, "HEAD")); err == nil {
-		if id := strings.TrimSpace(string(head)); isID(id) {
-			if k, err = run.keepTip(ctx, itemBranch(run.ID, s.owner.Item, s.owner.Attempt), id, s.owner.Base); err != nil {
-				return k, err
+// hasAdmin says whether the private git directory is still that of the slot: git gives the
+// name of one that was removed to the next worktree.
+func (s *slot) hasAdmin() bool {
+	of, complete := worktreeOf(s.admin)
+	return complete && of == s.dir
+}
+
+// GoneError says that the worktree of an attempt at an item is not there any more.
+type GoneError struct{ Dir string }
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("the worktree %s is gone, with what was uncommitted in it: a step removed it, or its .git; bide removes it itself when the item has ended", e.Dir)
+}
+
+// keepRest has branches hold what was committed in a slot of which a part is gone, and gives
+// the commit that it was at, if it is known.
+func (run *Run) keepRest(ctx context.Context, s *slot) (k Kept, tip string, err error) {
+	if tip = s.lastCommit(); tip == "" {
+		return k, "", nil
+	}
+	if whole, err := run.repo.connected(ctx, run.repo.dir, tip, s.owner.Base); err != nil || !whole {
+		return k, "", err
+	}
+	branch := itemBranch(run.ID, s.owner.Item, s.owner.Attempt)
+	if k, err = run.keepTip(ctx, branch, tip, s.owner.Base); err != nil {
+		return k, tip, err
+	}
+	other, err := run.keepLeft(ctx, branch, s, tip)
+	if k.Branch == "" {
+		return other, tip, err
+	}
+	k.Other = other.Branch
+	return k, tip, err
+}
+
+// lastCommit is the commit that the HEAD of a slot names, or named last; "" where that is
+// not known, or a branch has it.
+func (s *slot) lastCommit() string {
+	id := ""
+	if s.hasAdmin() {
+		head, _ := os.ReadFile(filepath.Join(s.admin, "HEAD"))
+		id = strings.TrimSpace(string(head))
+	} else if log, err := os.ReadFile(s.headLog()); err == nil && int64(len(log)) > s.owner.Moves {
+		for line := range strings.Lines(string(log[s.owner.Moves:])) {
+			if f := strings.Fields(line); len(f) > 1 {
+				id = f[1]
 			}
 		}
 	}
-	err = run.repo.locked(ctx, func() error {
+	if !isID(id) {
+		return ""
+	}
+	return id
+}
+
+// releaseRest is release of a worktree of which a part is gone: commits are
+// kept, and a directory that git knows nothing of is moved aside.
+func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
+	k, tip, err := run.keepRest(ctx, s)
+	if err != nil {
+		return k, err
+	}
+	if tip != "" && s.hasAdmin() {
+		if k.Submodules, err = run.keepModules(ctx, s.dir, s.admin, s.name(), s.owner.Base, tip); err != nil {
+			return k, err
+		}
+	}
+	return k, run.dropRest(ctx, s)
+}
+
+// dropRest is drop of a worktree of which a part is gone.
+func (run *Run) dropRest(ctx context.Context, s *slot) error {
+	err := run.repo.locked(ctx, func() error {
 		if err := run.moveAside(s.dir); err != nil {
 			return err
 		}
@@ -365,7 +498,15 @@ func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
 		}
 		return run.repo.unregister(ctx, s.dir)
 	})
-	return k, errors.Join(err, s.lock.Unlock())
+	return errors.Join(err, s.dropLog(), s.lock.Unlock())
+}
+
+// dropLog removes the log of a slot that is no more.
+func (s *slot) dropLog() error {
+	if s.log == filepath.Join(s.admin, "logs") {
+		return nil
+	}
+	return os.RemoveAll(s.log)
 }
 
 // unsettled are the traces in a private git directory of something that a plain
@@ -387,24 +528,53 @@ func (s *slot) settled() error {
 	return nil
 }
 
+// settled is an error where a worktree cannot be put back by a checkout.
+func (run *Run) settled(ctx context.Context, s *slot) error {
+	if moved, err := run.repo.moved(ctx, s); err != nil || moved {
+		return cmp.Or(err, errUnsettled)
+	}
+	if before, err := hiddenBefore(s.admin); err != nil || len(before) > 0 {
+		_, now, herr := run.repo.hidden(ctx, s.dir)
+		if err := errors.Join(err, herr); err != nil || !slices.Equal(before, now) {
+			return cmp.Or(err, errUnsettled)
+		}
+	}
+	return s.settled()
+}
+
+// putAside moves repositories and submodules out of a slot that have what no commit of it
+// can have.
+func (run *Run) putAside(ctx context.Context, s *slot, st *look, k *Kept) (err error) {
+	if st.untouched || s.owner.Item == nobody {
+		return nil
+	}
+	links := st.links
+	if links == nil && st.Commit != s.owner.Base {
+		if links, err = run.repo.links(ctx, s.dir); err != nil {
+			return err
+		}
+	}
+	name := s.name()
+	if k.Repositories, err = run.setAside(s.dir, name, append(repositories(st.Untracked), links...)); err != nil {
+		return err
+	}
+	k.Submodules, err = run.keepModules(ctx, s.dir, s.admin, name, s.owner.Base, st.Commit)
+	return err
+}
+
+// name is that of the directory for what is moved out of the slot.
+func (s *slot) name() string { return encode(s.owner.Item) + "-" + strconv.Itoa(s.owner.Attempt) }
+
 // clear makes a worktree as it was for the first agent in it.
 func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	if st.untouched {
 		return s.takeBack()
 	}
 	r := run.repo
-	aside := repositories(st.Untracked)
-	links, err := st.links, error(nil)
-	if links == nil && st.Commit != "" && st.Commit != s.owner.Base {
-		if links, err = r.links(ctx, s.dir); err != nil {
-			return err
-		}
-	}
-	if k.Repositories, err = run.setAside(s.dir, encode(s.owner.Item)+"-"+strconv.Itoa(s.owner.Attempt), append(aside, links...)); err != nil {
-		return err
-	}
-	if err := s.settled(); err != nil {
-		return err
+	if err := run.settled(ctx, s); err != nil { // what git ignores goes with the worktree
+		ignored, lerr := r.ignored(ctx, s.dir)
+		k.Ignored = slices.DeleteFunc(ignored, func(path string) bool { return slices.Contains(run.prepared, path) })
+		return errors.Join(err, lerr)
 	}
 	unchanged := s.at != ""
 	if !unchanged {
@@ -439,12 +609,15 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 func (run *Run) drop(ctx context.Context, s *slot) error {
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
+	if !s.whole() {
+		return run.dropRest(ctx, s)
+	}
 	return run.repo.locked(ctx, func() error {
 		err := run.repo.unregister(ctx, s.dir)
 		if err != nil { // files that cannot be deleted: nobody is to work there any more
 			err = run.moveAside(s.dir)
 		}
-		return errors.Join(err, s.lock.Unlock())
+		return errors.Join(err, s.dropLog(), s.lock.Unlock())
 	})
 }
 
@@ -490,7 +663,10 @@ func (run *Run) Prepare(ctx context.Context, f func(ctx context.Context, dir str
 		if err := f(ctx, dir); err != nil {
 			return err
 		}
-		rows, err := run.repo.list(ctx, dir, "ls-files", "-z", "--full-name", "--others", "--ignored", "--exclude-standard", "--directory", ":(top)")
+		if err := run.repo.noteHidden(ctx, run.repo.top(dir)); err != nil {
+			return err
+		}
+		rows, err := run.repo.ignored(ctx, dir)
 		if err != nil {
 			return err
 		}
@@ -499,4 +675,9 @@ func (run *Run) Prepare(ctx context.Context, f func(ctx context.Context, dir str
 		run.prepared = rows
 		return nil
 	}
+}
+
+// ignored gives the files and directories of a worktree that git ignores.
+func (r *Repo) ignored(ctx context.Context, dir string) ([]string, error) {
+	return r.list(ctx, dir, "ls-files", "-z", "--full-name", "--others", "--ignored", "--exclude-standard", "--directory", ":(top)")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -353,4 +354,29 @@ func TestPoolGrowsWhereNothingIs(t *testing.T) {
 	equal(t, "files", w.files(place), []string{".gitignore", "a.txt", "sub", "sub/b.txt"})
 	w.remove(first)
 	w.remove(second)
+}
+
+// TestTidyingUpIsRefused: a step that removes its own worktree with git does not get to it,
+// so that what it has committed and what it has not are merged.
+func TestTidyingUpIsRefused(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	a := w.agent(run, "one", 1)
+	w.write(a.Dir, "made", "x\n")
+	w.commitAll(a.Dir, "made")
+	w.write(a.Dir, "left", "x\n")
+	cmd := exec.Command("git", "worktree", "remove", "--force", a.Dir)
+	cmd.Dir = a.Dir
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "a run of bide works here, and removes it when it ends") {
+		t.Errorf("%s %v", out, err)
+	}
+	w.git("worktree", "prune", "--expire=now")
+	w.merge(run, a, MergeOptions{Left: "left"})
+	w.remove(a)
+	equal(t, "changed", w.git("diff", "--name-only", "main", run.Branch), "left\nmade")
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "worktrees", strings.Count(w.git("worktree", "list", "--porcelain"), "worktree "), 1)
 }

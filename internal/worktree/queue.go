@@ -11,19 +11,23 @@ import (
 // one that was found good.
 
 // Merged is a merge that was made: its commit, which no branch need have, and its tree.
-type Merged struct{ Commit, Tree string }
+// Aside is as in [MergeResult].
+type Merged struct {
+	Commit, Tree string
+	Aside        []string
+}
 
 // MergeUpon merges a commit, which the branch holds, into another one. No branch moves.
 // The result is zero where there is nothing to merge. A conflict that is not resolved is a
 // *[Conflict].
 func (run *Run) MergeUpon(ctx context.Context, onto, commit, branch string, o MergeOptions) (Merged, error) {
-	m := merging{repo: run.repo, tip: commit, branch: branch, into: run.Branch, before: onto, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
+	m := merging{run: run, repo: run.repo, tip: commit, branch: branch, into: run.Branch, before: onto, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
 	err := run.queue.while(ctx, func() error { return m.compute(ctx) })
 	if err != nil || m.result == "" {
 		return Merged{}, err
 	}
 	tree, err := run.repo.Tree(ctx, m.result)
-	return Merged{m.result, tree}, err
+	return Merged{m.result, tree, m.aside}, err
 }
 
 // UponTarget merges the user's branch into a commit of the run, where it has moved since
@@ -40,9 +44,7 @@ func (run *Run) UponTarget(ctx context.Context, onto string) (Merged, error) {
 }
 
 // Tip gives the commit of the run's branch.
-func (run *Run) Tip(ctx context.Context) (string, error) {
-	return run.repo.refID(ctx, "refs/heads/"+run.Branch)
-}
+func (run *Run) Tip(ctx context.Context) (string, error) { return run.branchTip(ctx) }
 
 // Land moves the run's branch from one commit to another. Both are on the disk when it
 // returns. The run's worktree follows later.
@@ -52,7 +54,7 @@ func (run *Run) Land(ctx context.Context, from, to string) error {
 			return err
 		}
 		run.last = merged{}
-		return run.repo.move(ctx, "refs/heads/"+run.Branch, to, from)
+		return run.repo.move(ctx, "refs/heads/"+run.Branch, to, from, privateRef(run.ID, "tip"))
 	})
 }
 
@@ -74,8 +76,7 @@ func (run *Run) Landed(ctx context.Context, branch, commit string) error {
 
 // Has says whether the repository has a commit.
 func (run *Run) Has(ctx context.Context, commit string) (bool, error) {
-	id, err := run.repo.commit(ctx, run.repo.dir, commit)
-	return id != "", err
+	return run.repo.Has(ctx, commit)
 }
 
 // nobody has a worktree of the pool in which no item works: what is left in it is no work.
@@ -83,7 +84,7 @@ const nobody = "\x00checks"
 
 // Checkout gives a worktree for checks, at the commit that agents start from. What is
 // left in it is nobody's work. There is one at a time. It is given back by Reset to its
-// base, and Release.
+// base, and Release, or removed by [Agent.Drop].
 func (run *Run) Checkout(ctx context.Context) (*Agent, error) {
 	a, err := run.NewAgent(ctx, nobody, 1)
 	if err != nil {

@@ -32,6 +32,9 @@ type Kept struct {
 	// Repositories are the directories to which repositories were moved that steps had
 	// made in the worktree.
 	Repositories []string
+	// Submodules are the directories to which submodules were moved that have what no
+	// other repository has.
+	Submodules []string
 }
 
 // String says how to get at the work.
@@ -46,7 +49,11 @@ func (k Kept) String() string {
 	if k.Other != "" {
 		s += "; more is in branch " + k.Other
 	}
-	return s + "; see it with `git log -p HEAD.." + k.Branch + "`, take it with `git merge --no-ff " + k.Branch + "`"
+	s += "; see it with `git log -p HEAD.." + k.Branch + "`"
+	if strings.HasPrefix(k.Branch, itemBranches) {
+		return s // it is merged by hand when the run itself is merged: before, the run would have conflicts with it
+	}
+	return s + ", take it with `git merge --no-ff " + k.Branch + "`"
 }
 
 // Remove removes the run's worktree, and its private names in the repository.
@@ -106,7 +113,7 @@ func (run *Run) sweep(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := r.erase(e.path); err != nil {
+		if err := run.eraseLost(ctx, e.path); err != nil {
 			return err
 		}
 	}
@@ -202,12 +209,18 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The target is not listed where its branch is gone.
-	for _, ref := range append(strings.Fields(out), privateRef(id, "target")) {
+	// First the one without which there is no run: a next life that finds it believes the
+	// others. The target is not listed where its branch is gone.
+	refs := append([]string{privateRef(id, "start")}, strings.Fields(out)...)
+	for _, ref := range append(refs, privateRef(id, "target")) {
 		if _, err := r.git(ctx, r.dir, "update-ref", "--no-deref", "-d", ref); err != nil {
 			return err
 		}
 	}
+	if err := os.RemoveAll(filepath.Join(r.common, headsDir, id)); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Join(r.common, headsDir))                                 // of the last run
 	_ = os.Remove(filepath.Join(r.common, marksDir))                                 // of the last run
 	return os.RemoveAll(filepath.Join(r.common, filepath.FromSlash(privateRefs+id))) // locks that git could not take away
 }
@@ -219,10 +232,10 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 	if err != nil {
 		return Kept{}, err
 	}
-	var rescued, aside []string
+	var rescued, aside, modules []string
 	if e != nil {
 		if _, err := os.Lstat(filepath.Join(path, ".git")); err == nil {
-			if rescued, aside, err = r.rescue(ctx, run, path, branch); err != nil {
+			if rescued, aside, modules, err = r.rescue(ctx, run, path, branch); err != nil {
 				return Kept{}, fmt.Errorf("save what is uncommitted in %s (the worktree stays as it is): %w", path, err)
 			}
 		} else if err := run.moveAside(path); err != nil {
@@ -252,40 +265,46 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 	if k.Branch != "" {
 		k.Rescued = rescued
 	}
-	k.Repositories = aside
+	k.Repositories, k.Submodules = aside, modules
 	return k, err
 }
 
 // rescue commits what is uncommitted in a run's worktree, and makes sure that a
 // branch of ours holds the result. It gives the files, and where repositories are now that
-// steps had made in it. The private name "left" has the commit before it, for [Run.unrescue].
-func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescued, aside []string, err error) {
+// steps had made in it, and submodules. The private name "left" has the commit before it, for [Run.unrescue].
+func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescued, aside, modules []string, err error) {
 	if err := run.dropStale(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	st, err := r.State(ctx, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	tip := st.Commit
 	if len(plainFiles(st.dirty)) > 0 {
 		if _, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "left"), tip); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if tip, err = r.rescueIn(ctx, path, st, ""); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	if st.Branch != branch {
 		if err := r.hold(ctx, branch, tip); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	links, err := r.links(ctx, path)
 	if err == nil {
 		aside, err = run.setAside(path, "run", append(repositories(st.Untracked), links...))
 	}
-	return plainFiles(st.dirty), aside, err
+	if err == nil {
+		var admin string
+		if admin, err = adminDir(path); err == nil {
+			modules, err = run.keepModules(ctx, path, admin, "run", run.Base, tip)
+		}
+	}
+	return plainFiles(st.dirty), aside, modules, err
 }
 
 // leftWork ends the message of a commit of what was left uncommitted.
@@ -367,10 +386,26 @@ func (r *Repo) settle(ctx context.Context, branch string, run *Run) (Kept, error
 	if err != nil {
 		return Kept{}, err
 	}
-	if n == 0 {
-		return Kept{}, r.deleteBranch(ctx, branch, tip)
+	if n > 0 {
+		return Kept{Branch: branch, Commit: tip, Commits: n}, nil
 	}
-	return Kept{Branch: branch, Commit: tip, Commits: n}, nil
+	if branch == run.Branch {
+		if err := r.dropTip(ctx, run.ID); err != nil {
+			return Kept{}, err
+		}
+	}
+	return Kept{}, r.deleteBranch(ctx, branch, tip)
+}
+
+// dropTip forgets where the branch of a run was that is merged whole and is deleted next: a
+// next life, of dead letters, begins upon what the user has, and does not take the branch for
+// one that somebody deleted.
+func (r *Repo) dropTip(ctx context.Context, id string) error {
+	if err := os.RemoveAll(filepath.Join(r.common, marksDir, id)); err != nil {
+		return err
+	}
+	_, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(id, "tip"))
+	return err
 }
 
 // isID reports whether a name is a commit's full id.

@@ -41,7 +41,7 @@
 // The run's worktree stays where it is while agents are merged, and follows when the map
 // has ended ([Run.Follow]). A conflict is resolved in a scratch worktree. The final merge
 // into the user's checkout writes the paths that differ behind a note that a resume
-// finds. Before a ref moves, and before its caller records anything, all that git wrote
+// finds, and overwrites nothing that no commit has. Before a ref moves, and before its caller records anything, all that git wrote
 // is synced ([Repo.Sync]).
 //
 // # Work is never lost
@@ -68,6 +68,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -88,12 +89,20 @@ var (
 // several goroutines at once.
 type Repo struct {
 	dir    string // top of the working tree
+	home   string // where a person finds its branches; "": in dir
 	prefix string // of the directory given to Open inside it, "" at the top
 	common string // the common git directory
 	env    []string
 	mutex  *lock
 	disks  *syncer
 	opened time.Time
+
+	admin    string   // the git directory of the user's working tree
+	settings []string // of deciding, as they were when the repository was opened
+	shared   shared   // what all worktrees share, as somebody looked at it last
+
+	mu    sync.Mutex
+	roots []string // the directories of the worktrees of runs
 
 	started atomic.Int64 // git processes, for tests of what something costs
 }
@@ -112,7 +121,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if err := r.checkVersion(ctx); err != nil {
 		return nil, err
 	}
-	out, err := r.git(ctx, dir, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-common-dir", "--show-prefix", "--show-toplevel")
+	out, err := r.git(ctx, dir, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-common-dir", "--absolute-git-dir", "--show-prefix", "--show-toplevel")
 	facts := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	switch {
 	case err != nil && strings.Contains(err.Error(), "not a git repository"):
@@ -126,7 +135,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(facts) != 5 {
+	if len(facts) != 6 {
 		return nil, fmt.Errorf("%s: a path with a line end in it cannot be isolated; run with --isolation none", dir)
 	}
 	common := facts[2]
@@ -136,11 +145,15 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if r.common, err = filepath.EvalSymlinks(common); err != nil {
 		return nil, err
 	}
-	r.prefix, r.dir = facts[3], facts[4]
+	r.prefix, r.dir = facts[4], facts[5]
 	r.mutex = newLock(filepath.Join(r.common, "bide.lock"))
 	r.disks = &syncer{sync: syncFileSystem}
 	r.disks.add(r.common)
-	return r, r.fillIdentity(ctx)
+	if err := r.readSettings(ctx); err != nil {
+		return nil, err
+	}
+	r.admin, r.shared = facts[3], readShared(r.common)
+	return r, nil
 }
 
 // checkVersion looks whether git is new enough for `worktree list -z`. A
@@ -157,21 +170,31 @@ func (r *Repo) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-// fillIdentity gives commits of ours an author where none is configured. What
-// is configured is left alone. With the same call of git it refuses a repository whose
+// readSettings reads those of [deciding], and gives commits of ours an author where none is
+// configured; what is configured is left alone. It refuses a repository whose
 // refs are no files: locks, names and marks of ours are found beside them.
-func (r *Repo) fillIdentity(ctx context.Context) error {
-	out, err := r.git(ctx, r.dir, "config", "--null", "--get-regexp", `^(extensions\.refstorage|(user|author|committer)\.(name|email))$`)
+func (r *Repo) readSettings(ctx context.Context) error {
+	out, err := r.git(ctx, r.dir, "config", "--null", "--get-regexp", `^(extensions\.refstorage|core\.[a-z]*|(user|author|committer)\.(name|email))$`)
 	if err != nil && status(err) != 1 {
 		return err
 	}
 	configured := map[string]bool{}
+	decide := deciding()
 	for _, entry := range splitNUL(out) {
-		key, value, _ := strings.Cut(entry, "\n")
+		key, value, isSet := strings.Cut(entry, "\n")
 		configured[key] = value != ""
+		if !isSet {
+			value = "true"
+		}
+		if _, ok := decide[key]; ok {
+			decide[key] = value
+		}
 		if key == "extensions.refstorage" && value != "files" {
 			return fmt.Errorf("%s keeps its refs as %s, in which bide cannot work: run with --isolation none, or convert it (git refs migrate --ref-format=files)", r.dir, value)
 		}
+	}
+	for key, value := range decide {
+		r.settings = append(r.settings, "-c", key+"="+value)
 	}
 	for _, who := range []string{"author", "committer"} {
 		for _, f := range []struct{ key, value string }{{"name", "bide"}, {"email", "bide@localhost"}} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -67,18 +68,21 @@ func (r *Repo) links(ctx context.Context, dir string) (list []string, err error)
 	return list, err
 }
 
-func isSubmodule(dir, path string) bool {
+func isSubmodule(dir, path string) bool { return slices.Contains(modulePaths(dir), path) }
+
+// modulePaths are the paths of the submodules that a worktree names.
+func modulePaths(dir string) (list []string) {
 	text, err := os.ReadFile(filepath.Join(dir, ".gitmodules"))
 	if err != nil {
-		return false
+		return nil
 	}
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, "=")
-		if strings.TrimSpace(key) == "path" && strings.Trim(strings.TrimSpace(value), `"`) == path {
-			return true
+		if strings.TrimSpace(key) == "path" {
+			list = append(list, strings.Trim(strings.TrimSpace(value), `"`))
 		}
 	}
-	return false
+	return list
 }
 
 // SetAside is the directory that has the repositories which steps made, and that no branch
@@ -99,16 +103,21 @@ func (run *Run) setAside(dir, name string, paths []string) (kept []string, err e
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return kept, err
 		}
-		for free := to; ; free += ".1" {
-			if _, err := os.Lstat(free); err != nil {
-				to = free
-				break
-			}
-		}
+		to = freeName(to)
 		if err := os.Rename(filepath.Join(dir, filepath.FromSlash(path)), to); err != nil {
 			return kept, err
 		}
 		kept = append(kept, to)
 	}
 	return kept, nil
+}
+
+// freeName is a name that nothing has: this one, or one that begins so.
+func freeName(name string) string {
+	for {
+		if _, err := os.Lstat(name); err != nil {
+			return name
+		}
+		name += ".1"
+	}
 }

@@ -1,12 +1,14 @@
 package worktree
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,6 +55,12 @@ type Run struct {
 	// Gone: the run's own branch is merged and deleted; branches of its items are left.
 	// Only set by FindRun.
 	Gone bool
+	// Lacks is the last merge of the run where its branch does not have it any more, as
+	// somebody has moved the branch since. Only set by FinalMerge, of a run of FindRun.
+	Lacks string
+	// CaughtUp is the commit at which the user's working tree was, where somebody had moved
+	// its branch from another worktree. Only set by FinalMerge.
+	CaughtUp string
 	// Lost are files of the worktree that were moved aside, since nobody knows whose
 	// they are.
 	Lost []string
@@ -60,6 +68,7 @@ type Run struct {
 	Locks []string
 
 	root  string
+	found bool  // by FindRun
 	queue *lock // merges into the run, one at a time
 
 	// detached: the worktree is off the branch while agents are merged. last is the merge
@@ -70,6 +79,9 @@ type Run struct {
 	mu       sync.Mutex
 	snap     *snapshot
 	inTheWay []string // of [Run.InTheWay]
+	putBack  string   // of [Run.PutBack]
+
+	pull func(ctx context.Context) error // of [Run.Share]; nil where one machine has the run
 
 	pool     pool
 	prepare  func(ctx context.Context, dir string) error // a new worktree of the pool
@@ -120,6 +132,11 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 // name "start" when it is on the disk: where that is missing, the run never began. The
 // caller holds the repository's lock.
 func (r *Repo) makeRun(ctx context.Context, run *Run) error {
+	for _, below := range []string{runBranches, itemBranches} {
+		if name := strings.TrimSuffix(below, "/"); r.hasBranchFile(name) {
+			return fmt.Errorf("branch %[1]s is in the way: the branches that bide makes are called %[1]s/…, and git can have only one of both; rename yours (git branch -m %[1]s NAME), or run with --isolation none", name)
+		}
+	}
 	if err := r.dropHalf(run); err != nil {
 		return err
 	}
@@ -140,7 +157,7 @@ func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 			return err
 		}
 	}
-	if err := errors.Join(run.unmark(), run.dropRefs(ctx, "left", "removed", "remade")); err != nil {
+	if err := errors.Join(run.unmark(), run.dropRefs(ctx, "tip", "left", "removed", "remade")); err != nil {
 		return err
 	}
 	if err := run.Mark(ctx, ""); err != nil {
@@ -151,6 +168,16 @@ func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 	}
 	_, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "start"), run.Base)
 	return err
+}
+
+// hasBranchFile reports whether there is a branch of a name, without a process of git.
+func (r *Repo) hasBranchFile(name string) bool {
+	ref := "refs/heads/" + name
+	if info, err := os.Lstat(filepath.Join(r.common, filepath.FromSlash(ref))); err == nil && !info.IsDir() {
+		return true
+	}
+	packed, err := os.ReadFile(filepath.Join(r.common, "packed-refs"))
+	return err == nil && bytes.Contains(packed, []byte(" "+ref+"\n"))
 }
 
 // dropUnbegun removes what a process that went down while it made a run left of it:
@@ -204,6 +231,9 @@ func (r *Repo) blankRun(o RunOptions) (*Run, error) {
 	}
 	r.disks.add(root)
 	r.disks.add(r.dir)
+	r.mu.Lock()
+	r.roots = append(slices.Clip(r.roots), root)
+	r.mu.Unlock()
 	run := &Run{ID: o.ID, root: root, queue: newLock(filepath.Join(root, "merge.lock"))}
 	run.Tree = r.tree(filepath.Join(root, "run"), runBranch(o.ID))
 	return run, nil
@@ -312,7 +342,7 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 			}
 			run.Remade = true
 		}
-		if err := r.erase(run.Dir); err != nil {
+		if err := run.eraseLost(ctx, run.Dir); err != nil {
 			return err
 		}
 		if _, err := r.git(ctx, r.dir, "worktree", "add", "--force", "--", run.Dir, run.Branch); err != nil {

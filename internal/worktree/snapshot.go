@@ -147,8 +147,12 @@ func (r *Repo) writeTree(ctx context.Context, top string) (tree string, err erro
 		return "", err
 	}
 	defer func() { err = errors.Join(err, drop()) }()
+	unmoved, err := r.unmoved(ctx, top)
+	if err != nil {
+		return "", err
+	}
 	env := []string{"GIT_INDEX_FILE=" + index}
-	if _, err := r.run(ctx, call{dir: top, env: env, args: []string{"add", "-A", "--sparse"}}); err != nil {
+	if _, err := r.run(ctx, call{dir: top, env: env, args: addAll(stay(unmoved))}); err != nil {
 		return "", err
 	}
 	out, err := r.run(ctx, call{dir: top, env: env, args: []string{"write-tree"}})

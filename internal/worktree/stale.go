@@ -132,6 +132,9 @@ func deadLock(ctx context.Context, name string, since time.Time, dirs ...string)
 // inTheWay finds in git's words the lock file that it could not make.
 var inTheWay = pattern.Lazy(`Unable to create '([^'\n]+\.lock)': File exists`)
 
+// isLocked reports whether git was refused because of a lock file.
+func isLocked(err error) bool { return err != nil && inTheWay().MatchString(err.Error()) }
+
 // freed removes the lock file that refused a call of git in a directory, where it is in a
 // place of ours, nobody holds it, and it was made in this life. It says whether the call
 // is worth another try.

@@ -19,17 +19,30 @@ type State struct {
 
 	dirty    []string // all that differ in any way, in git's order
 	unmerged []string // in conflict
+	// unmoved are submodules at a commit that the index does not name, where no step has
+	// brought them: that is no change.
+	unmoved []string
 }
 
-// State reads the state of the working tree of a directory.
+// State reads the state of the working tree of a directory; of one of ours, whatever a step
+// has hidden there.
 func (r *Repo) State(ctx context.Context, dir string) (State, error) {
+	if err := r.unhide(ctx, dir); err != nil {
+		return State{}, err
+	}
 	rows, err := r.list(ctx, dir, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames")
 	if err != nil {
 		return State{}, err
 	}
 	var s State
+	var unmoved map[string]bool
+	if slices.ContainsFunc(rows, isModule) {
+		if unmoved, err = r.unmoved(ctx, dir); err != nil {
+			return s, err
+		}
+	}
 	for _, row := range rows {
-		s.add(row)
+		s.add(row, unmoved)
 	}
 	for _, list := range [][]string{s.Staged, s.Unstaged, s.Untracked, s.Modified, s.Deleted} {
 		slices.Sort(list)
@@ -37,9 +50,13 @@ func (r *Repo) State(ctx context.Context, dir string) (State, error) {
 	return s, nil
 }
 
+// isModule says whether an entry of git status is of a submodule.
+func isModule(row string) bool { return strings.HasPrefix(row, "1 ") && row[min(5, len(row)-1)] == 'S' }
+
 // add takes in one entry of git status. An ordinary one is
-// "1 XY sub mH mI mW hH hI path", an unmerged one has two more fields.
-func (s *State) add(row string) {
+// "1 XY sub mH mI mW hH hI path", an unmerged one has two more fields. sub is "SCMU" of a
+// submodule: at another commit, with modified files, with untracked ones.
+func (s *State) add(row string, unmoved map[string]bool) {
 	kind, rest, _ := strings.Cut(row, " ")
 	switch kind {
 	case "#":
@@ -60,6 +77,17 @@ func (s *State) add(row string) {
 			return
 		}
 		path, inIndex, inTree := f[fields-1], f[0][0], f[0][1]
+		if still, known := unmoved[path]; known && inTree == 'M' { // what is in it is told apart
+			if still {
+				s.unmoved = append(s.unmoved, path)
+			}
+			if still || f[1][1] != 'C' {
+				inTree = '.'
+			}
+			if inIndex == '.' && inTree == '.' {
+				return
+			}
+		}
 		s.dirty = append(s.dirty, path)
 		if kind == "u" {
 			s.unmerged = append(s.unmerged, path)

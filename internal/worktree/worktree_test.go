@@ -498,7 +498,7 @@ func TestFreshTreeForEachAttempt(t *testing.T) {
 func TestHalfMadeWorktrees(t *testing.T) {
 	for name, damage := range map[string]func(w *world, run *Run, a *Agent){
 		"removed by hand": func(w *world, run *Run, a *Agent) {
-			w.git("worktree", "remove", "--force", a.Dir)
+			w.git("worktree", "remove", "--force", "--force", a.Dir)
 		},
 		"killed during checkout": func(w *world, run *Run, a *Agent) {
 			gitDir := w.gitIn(a.Dir, "rev-parse", "--absolute-git-dir")

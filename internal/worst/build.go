@@ -80,7 +80,12 @@ func (b *builder) explain(f *workflow.File) *Plan {
 	}
 	if f.Merge != nil { // which the timeout of the workflow does not bound, nor what follows
 		at := around{scope: sc.child("merge.*")}
-		p.Worst = p.Worst.Plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
+		times := bound.Number(1)
+		if m := p.Map; m != nil && f.Queue == nil && f.Isolation != "none" {
+			times = conflicts(m)
+			at = at.inside(at.scope, Factor{times, "merges: of items in conflict, and of the run"})
+		}
+		p.Worst = p.Worst.Plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst.Times(times))
 	}
 	if f.Finally != nil {
 		p.Worst = p.Worst.Plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", around{scope: sc}).Worst)
@@ -90,6 +95,19 @@ func (b *builder) explain(f *workflow.File) *Plan {
 		return x.Pos == y.Pos && x.Message == y.Message // of a workflow that is called several times
 	})
 	return p
+}
+
+// conflicts is how often the steps of merge run at most: for each attempt at an item, whose
+// work may be in conflict, and once at the end.
+func conflicts(m *Map) bound.Count {
+	n := m.Items
+	if r := m.Retry; r != nil && r.Attempts > 0 {
+		n = n.Times(bound.Number(r.Attempts))
+	} else if r != nil {
+		n.Open = true
+	}
+	n.N++
+	return n
 }
 
 func where(f *workflow.File) string {
@@ -433,6 +451,7 @@ func selection(m *workflow.Map) []Field {
 	}
 	add("offset", number(m.Offset))
 	add("max_items", number(m.MaxItems))
+	add("min_items", number(m.MinItems))
 	if m.Unchanged != nil {
 		add("left out", "what is unchanged since an earlier run (skip_unchanged), of which nothing is known here")
 	}

@@ -267,7 +267,11 @@ func (p *stepPlan) foreach(a *workflow.Foreach, in around) bound.Cost {
 	one := p.loop(in, "do", a.Do, n, "values of the foreach", "item", "index", "total", "foreach.*")
 	in.scope = before
 	rounds := n
-	if par := a.Parallel; par.Text == nil && par.N > 1 && !n.Open {
+	par := a.Parallel
+	if a.Adaptive != nil { // which may keep to its least
+		par.N = a.Adaptive.Defaults().Min
+	}
+	if par.Text == nil && par.N > 1 && !n.Open {
 		rounds.N = (n.N + int64(par.N) - 1) / int64(par.N)
 	}
 	c := p.within(one.Times(rounds), limit(a.Timeout), p.of.Pos, "the foreach "+called(p.of))

@@ -123,7 +123,7 @@ func ExampleVisit() {
 }
 
 func ExampleNewQuota() {
-	quota, err := driver.NewQuota(driver.QuotaConfig{Floor: 1})
+	quota, err := driver.NewQuota(driver.QuotaConfig{Initial: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

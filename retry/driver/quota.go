@@ -12,7 +12,7 @@ import (
 // target which fails for everybody is not buried under retries. Every
 // operation deposits a share of a token, a retry takes a whole one before its
 // wait, and gets it back if it succeeds. With every attempt failing, n
-// operations thus make at most n·Ratio + Floor retries.
+// operations thus make at most n·Ratio + Initial retries.
 //
 // Give each target a Quota of its own: with one for several, a target that
 // fails takes the retries of those that are well. A Quota is safe for
@@ -31,37 +31,37 @@ type QuotaConfig struct {
 	// negative value means none.
 	Ratio float64
 
-	// Floor is how many retries there are to begin with: 0 means 10, a
+	// Initial is how many retries there are to begin with: 0 means 10, a
 	// negative value means none.
-	Floor int
+	Initial int
 
-	// Capacity is how many retries can be saved up, at least Floor and at
-	// least 1: 0 means 100, or Floor if that is more.
+	// Capacity is how many retries can be saved up, at least Initial and at
+	// least 1: 0 means 100, or Initial if that is more.
 	Capacity int
 }
 
 const tokenUnits = 1000
 
-// NewQuota returns a quota with Floor tokens, or an error that names every
+// NewQuota returns a quota that has Initial retries to begin with, or an error that names every
 // setting out of its range.
 func NewQuota(config QuotaConfig) (*Quota, error) {
-	ratio, floor := max(cmp.Or(config.Ratio, 0.1), 0), max(cmp.Or(config.Floor, 10), 0)
-	capacity := cmp.Or(config.Capacity, max(100, floor))
+	ratio, initial := max(cmp.Or(config.Ratio, 0.1), 0), max(cmp.Or(config.Initial, 10), 0)
+	capacity := cmp.Or(config.Capacity, max(100, initial))
 	var problems []error
 	if math.IsNaN(ratio) || ratio > 1000 {
 		problems = append(problems, fmt.Errorf("retry: Ratio is %v; it must be from 0 to 1000", ratio))
 	}
 	const most = math.MaxInt64 / tokenUnits / 2
-	if floor > most {
-		problems = append(problems, fmt.Errorf("retry: Floor is %d; it must be at most %d", floor, int64(most)))
-	} else if capacity < max(floor, 1) || capacity > most {
-		problems = append(problems, fmt.Errorf("retry: Capacity is %d; it must be at least 1 and the Floor of %d, and at most %d", capacity, floor, int64(most)))
+	if initial > most {
+		problems = append(problems, fmt.Errorf("retry: Initial is %d; it must be at most %d", initial, int64(most)))
+	} else if capacity < max(initial, 1) || capacity > most {
+		problems = append(problems, fmt.Errorf("retry: Capacity is %d; it must be at least 1 and the Initial of %d, and at most %d", capacity, initial, int64(most)))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
 	q := &Quota{share: int64(math.Round(ratio * tokenUnits)), capacity: int64(capacity) * tokenUnits}
-	q.balance.Store(int64(floor) * tokenUnits)
+	q.balance.Store(int64(initial) * tokenUnits)
 	return q, nil
 }
 

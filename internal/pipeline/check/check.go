@@ -382,6 +382,44 @@ func (c *checker) use(d *syntax.UseDecl) {
 
 // undefined reports a name that stands for nothing, or for something declared
 // below.
+// neededBy gives the line of the declaration that a name stands in, where a later declaration
+// takes its value from that, by way of others perhaps; 0 where it does not.
+func (c *checker) neededBy(later syntax.Decl, n *syntax.Name) int {
+	of := map[string]syntax.Decl{}
+	var here *syntax.AssignDecl
+	for _, d := range c.file.Decls {
+		if d, ok := d.(*syntax.AssignDecl); ok {
+			of[d.Name.Name] = d
+			if d.Start <= n.Start && n.End <= d.End {
+				here = d
+			}
+		}
+	}
+	if here == nil {
+		return 0
+	}
+	seen, found := map[syntax.Decl]bool{}, false
+	var look func(d syntax.Decl)
+	look = func(d syntax.Decl) {
+		if d == nil || seen[d] || found {
+			return
+		}
+		seen[d] = true
+		found = d == syntax.Decl(here)
+		syntax.Inspect(d, func(at syntax.Node) bool {
+			if name, ok := at.(*syntax.Name); ok {
+				look(of[name.Name])
+			}
+			return !found
+		})
+	}
+	look(later)
+	if !found {
+		return 0
+	}
+	return c.file.Pos(here.Name.Start).Line
+}
+
 func (c *checker) undefined(n *syntax.Name) {
 	if c.quiet > 0 || c.lostName(n.Name) {
 		return // a suggestion that nobody sees costs as much
@@ -396,6 +434,10 @@ func (c *checker) undefined(n *syntax.Name) {
 			name = d.Name
 		}
 		if name.Name == n.Name && name.Start >= n.End {
+			if line := c.neededBy(d, n); line > 0 {
+				p.Suggest("it is declared at line %d from what is declared here, at line %d: a cycle has no value; take one of the two from an input", c.file.Pos(name.Start).Line, line)
+				return
+			}
 			p.Suggest("it is declared below, at line %d; move that declaration up", c.file.Pos(name.Start).Line)
 			return
 		}

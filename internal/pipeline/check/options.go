@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/retry"
@@ -25,10 +27,8 @@ const (
 	Wrap                     // a Result that says so
 )
 
-var onErrorNames = []string{"propagate", "skip", "log", "wrap"}
-
 // String is the name in a source.
-func (o OnError) String() string { return onErrorNames[o] }
+func (o OnError) String() string { return syntax.OptOnError.Row().Words[o] }
 
 // Options is what a with clause says, policies included. The zero Options
 // changes nothing: one attempt, no limits.
@@ -47,12 +47,19 @@ type Options struct {
 	Backend  string        // "memory" or "disk"
 	Throttle Rate          // zero: none
 	Limit    int           // attempts at once, over all calls of the module; 0: any number
-	Priority int           // 0 to 100; [NormalPriority] if not given
+	Named    []NamedLimit  // of the machine, that each attempt holds
+	Priority int           // 0 to 100; [option.NormalPriority] if not given
 	Lazy     bool
 
 	// Text lists the options that were given in a fixed order and form. Two
 	// calls whose Text and Fallback are equal behave alike.
 	Text string
+}
+
+// NamedLimit is the name of a limit of the machine, and where it stands.
+type NamedLimit struct {
+	Name string
+	Pos  diag.Pos
 }
 
 // Rate is a number in a span of time.
@@ -62,11 +69,6 @@ type Rate struct {
 }
 
 func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Count, duration.Format(r.Per)) }
-
-// NormalPriority is the priority of a call that names none.
-const NormalPriority = 50
-
-var priorities = map[string]int{"critical": 100, "high": 80, "normal": NormalPriority, "low": 20, "background": 0}
 
 // limits are those that a module has been given so far.
 type limits struct {
@@ -140,7 +142,7 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *Options {
 	o := new(Options)
 	s := newSettings(c, o)
-	o.Priority, o.Backend = NormalPriority, "memory"
+	o.Priority, o.Backend = option.NormalPriority, "memory"
 	expanded := c.expand(w.Options)
 	for _, x := range expanded {
 		if w.Get(x.Kind) == x {

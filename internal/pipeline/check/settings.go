@@ -53,7 +53,11 @@ func (s *settings) apply(x *syntax.Option) {
 			s.o.Lazy = v.Value
 		}
 	case *syntax.StringValue:
-		s.backend(x, v)
+		if x.Kind == syntax.OptLimits {
+			s.named(x, v)
+		} else {
+			s.backend(x, v)
+		}
 	case *syntax.MatchersValue:
 		if all := s.matchers(x, v); all != nil {
 			s.set(x, all)
@@ -101,11 +105,11 @@ func (s *settings) number(x *syntax.Option, n int64) {
 	case x.Kind == syntax.OptRetry:
 		s.set(x, int(n)+1)
 	case x.Kind == syntax.OptPriority:
-		s.o.Priority = int(min(max(n, 0), 100))
-		if n < 0 || n > 100 {
-			s.c.warnf(x, "priority-range", "Priorities go from 0 to 100; %d counts as %d", n, s.o.Priority)
+		s.o.Priority = int(min(max(n, int64(row.Least)), int64(row.Greatest)))
+		if int64(s.o.Priority) != n {
+			s.c.warnf(x, "priority-range", "Priorities go from %v to %v; %d counts as %d", row.Least, row.Greatest, n, s.o.Priority)
 		}
-	case n <= 0:
+	case n < int64(row.Least):
 		s.invalid(x, "must be > 0")
 	case x.Kind == syntax.OptConcurrency:
 		s.o.Limit = int(min(n, math.MaxInt32))
@@ -165,19 +169,21 @@ func (s *settings) word(x *syntax.Option, word string) {
 	case syntax.OptJitter:
 		j, err := backoff.ParseJitter(word)
 		if err != nil {
-			s.invalid(x, "must be none, factor, full, equal or decorrelated")
+			s.invalid(x, "must be "+oneOf(option.Jitters))
 		}
 		s.set(x, j)
 	case syntax.OptOnError:
-		i := slices.Index(onErrorNames, word)
+		words := x.Kind.Row().Words // in the order of the values
+		i := slices.Index(words, word)
 		if i < 0 {
-			s.invalid(x, "must be propagate, skip, log or wrap")
+			s.invalid(x, "must be "+oneOf(words))
 		}
 		s.o.OnError = OnError(max(i, 0))
 	case syntax.OptPriority:
-		p, ok := priorities[word]
+		p, ok := option.Priorities[word]
 		if !ok {
-			s.invalid(x, "must be critical, high, normal, low, background or a number from 0 to 100")
+			row := x.Kind.Row()
+			s.invalid(x, fmt.Sprintf("must be %s or a number from %v to %v", strings.Join(row.Words, ", "), row.Least, row.Greatest))
 		}
 		s.o.Priority = p
 	case syntax.OptPolicy: // its options stand in its place, see expand
@@ -186,13 +192,37 @@ func (s *settings) word(x *syntax.Option, word string) {
 	}
 }
 
+// oneOf lists words: a, b or c.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 func (s *settings) backend(x *syntax.Option, v *syntax.StringValue) {
-	if v.Value != "memory" && v.Value != "disk" {
-		s.c.here(x, "E016", "Invalid value for 'cache_backend': %q (must be \"memory\" or \"disk\")", v.Value).
-			Suggestion = diag.DidYouMean(v.Value, []string{"memory", "disk"})
+	words := x.Kind.Row().Words
+	if !slices.Contains(words, v.Value) {
+		s.c.here(x, "E016", "Invalid value for '%s': %q (must be %q or %q)", x.Kind, v.Value, words[0], words[1]).
+			Suggestion = diag.DidYouMean(v.Value, words)
 		return
 	}
 	s.o.Backend = v.Value
+}
+
+// named takes the names of limits of the machine. Whether it has them is for whoever runs the
+// program to say.
+func (s *settings) named(x *syntax.Option, v *syntax.StringValue) {
+	for name := range strings.SplitSeq(v.Value, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "":
+			s.c.errorf(x, "E016", "Invalid value for '%s': %q (must be the names of limits, with commas between them)", x.Kind, v.Value).
+				Suggest("write %s", x.Kind.Row().CallExample())
+			return
+		case slices.ContainsFunc(s.o.Named, func(l NamedLimit) bool { return l.Name == name }):
+			s.c.warnf(x, "no-effect", "the limit %q is named twice", name).Suggest("remove one of the two")
+		default:
+			s.o.Named = append(s.o.Named, NamedLimit{name, s.c.file.Pos(v.Start)})
+		}
+	}
 }
 
 func (s *settings) matchers(x *syntax.Option, v *syntax.MatchersValue) []option.Matcher {

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/bound"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/retry"
 )
@@ -55,7 +57,25 @@ func (s *settings) dependencies(w *syntax.WithClause) {
 	if k := syntax.OptionByName("budget_expires"); s.has(k) && !s.has(syntax.OptBudget) {
 		useless(k, "budget")
 	}
+	s.cutRules(w)
 	s.worst(w)
+}
+
+// cutRules refuses rules that the options beside them do not let come to pass.
+func (s *settings) cutRules(w *syntax.WithClause) {
+	p := &s.o.Retry
+	for i := range p.Rules {
+		rule := &p.Rules[i]
+		attempts, budget := option.Cut(p, rule)
+		if attempts {
+			s.c.errorf(s.place(syntax.OptionByName("rules"), w), "contradiction", "Rule %d has %s, but 'retry: %d' beside the rules bounds it", i+1, diag.Count(rule.Attempts-1, "retry", "retries"), p.Attempts-1).
+				Suggest(`write "retry: %d" there, or leave it out: then each rule has its own`, rule.Attempts-1)
+		}
+		if budget {
+			s.c.errorf(s.place(syntax.OptionByName("rules"), w), "contradiction", "Rule %d has a budget of %s, but 'budget: %s' beside the rules bounds it", i+1, duration.Format(rule.Budget), duration.Format(p.Budget)).
+				Suggest(`write "budget: %s" there, or leave it out`, duration.Format(rule.Budget))
+		}
+	}
 }
 
 func kebab(k syntax.OptionKind) string { return strings.ReplaceAll(k.String(), "_", "-") }

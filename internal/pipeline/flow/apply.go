@@ -122,6 +122,7 @@ func (a *application) work(one *frame) {
 	if one != nil {
 		a.finish(one)
 	}
+	var room [8]int32
 	for {
 		i, ok := a.take()
 		if !ok {
@@ -132,7 +133,7 @@ func (a *application) work(one *frame) {
 			continue
 		}
 		one = a.frame(one, i)
-		one.work(append(make([]int32, 0, len(one.fn.start)), one.fn.start...))
+		one.work(append(room[:0], one.fn.start...))
 		a.finish(one)
 	}
 	ended = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -147,6 +148,7 @@ type operation struct {
 	before  time.Duration // the last delay
 	drawing event.Drawing // of jitter
 	unkept  error         // why the result is not in the cache
+	machine Held          // what the attempt holds of the limits of the machine; nil: nothing
 	held    *held         // the slots of the attempt, for what it calls; nil: nobody asks
 }
 
@@ -195,7 +197,7 @@ func (op *operation) wrapped(v any) any {
 	return v
 }
 
-var noOptions = &check.Options{Priority: check.NormalPriority}
+var noOptions = &check.Options{Priority: option.NormalPriority}
 
 func (op *operation) options() *check.Options {
 	if o := op.s.node.Call.Options; o != nil {
@@ -279,7 +281,7 @@ func (op *operation) within(past Past) (v any, cached bool, err error) {
 // *retry.Error or an *InterruptedError.
 func (op *operation) attempts(past Past) (any, error) {
 	x := op.fr.x
-	op.before = past.State.Prev
+	op.before, op.last = past.State.Prev, past.Last
 	policy := &op.s.policy
 	if x.opt.Rand != nil || op.c != nil { // whoever watches is told what was drawn
 		own := *policy
@@ -334,7 +336,10 @@ func interrupting(err error) bool {
 func (op *operation) attempt(ctx context.Context, n int) (any, error) {
 	op.made = n
 	if op.c != nil {
-		ctx = context.WithValue(ctx, callKey{}, Attempt{op.c, n})
+		ctx = context.WithValue(ctx, callKey{}, Attempt{op.c, n, op.last})
+	}
+	if op.machine != nil {
+		ctx = op.machine.Context(ctx)
 	}
 	if op.held != nil {
 		ctx = context.WithValue(ctx, heldKey{}, op.held)
@@ -382,6 +387,8 @@ func (op *operation) observe(e retry.Event) {
 type Attempt struct {
 	Call   *Call
 	Number int // from 1
+	// Last is how the attempt before it failed; nil: there was none.
+	Last error
 }
 
 type callKey struct{}

@@ -85,6 +85,7 @@ type site struct {
 	policy   retry.Policy
 	limits   limit.Set // its own, and the one of all attempts
 	nests    bool      // what it calls may call modules of this run
+	named    []string  // limits of the machine
 	breaker  *circuit.Breaker
 	cache    *cache
 	identity func() string // of what is called: for the cache, and for a later life of the run
@@ -150,7 +151,7 @@ func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 }
 
 // limited reports whether attempts of the call go through a limit.
-func (s *site) limited() bool { return len(s.limits) > 0 }
+func (s *site) limited() bool { return len(s.limits) > 0 || len(s.named) > 0 }
 
 // first reports whether the first attempt of a call with options is a plain
 // call.
@@ -218,6 +219,9 @@ type Options struct {
 	// Foreign, if not nil, makes the attempts of modules that no manifest
 	// describes, in place of their own code.
 	Foreign func(ctx context.Context, m module.Module, args []any) (any, error)
+	// Hold takes the limits of the machine that an attempt of a call names, all together. It
+	// tells waits before it waits. nil: there are none, and none is held.
+	Hold func(ctx context.Context, c *Call, attempt int, names []string, waits func()) (Held, error)
 	// Rand, if not nil, draws the jitter of the call of a path; nil: the machine.
 	Rand func(path string) backoff.Rand
 	// Prefix stands before the path of every call.

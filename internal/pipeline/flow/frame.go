@@ -88,11 +88,12 @@ func (fr *frame) spawn(f func()) { fr.running.start(fr.x.f.clock, f) }
 // A module may end its goroutine with runtime.Goexit; then another one continues
 // with the rest.
 func (fr *frame) work(ready []int32) {
-	var slow []int32
+	var room [8]int32
+	slow := room[:0]
 	at, ended := 0, false
 	defer func() {
 		if !ended {
-			rest := append(slow, ready[at:]...)
+			rest := append(append([]int32(nil), slow...), ready[at:]...)
 			fr.spawn(func() { fr.work(rest) })
 		}
 	}()

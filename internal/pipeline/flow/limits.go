@@ -54,6 +54,17 @@ type SharedOptions struct {
 	Breakers circuit.Store
 	// Clock is the time of all of it; nil: the machine's.
 	Clock clock.Clock
+	// Named says that there is a machine with named limits, which [Options].Hold takes. Without
+	// it, a pipeline that names some is refused.
+	Named bool
+}
+
+// Held is what an attempt holds of the limits of the machine.
+type Held interface {
+	// Context is that of what the attempt calls, which holds it too.
+	Context(ctx context.Context) context.Context
+	// Release gives it back when the attempt has ended with an error, or nil.
+	Release(err error)
 }
 
 // NewShared returns what the flows of a run, or of a program, share.
@@ -111,6 +122,13 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 			own = append(own, l)
 		}
 	}
+	for _, l := range o.Named {
+		if !shared.opt.Named {
+			problems = append(problems, s.problem(p, fmt.Sprintf("limits: %q", l.Name), errNoMachine))
+			break
+		}
+		s.named = append(s.named, l.Name)
+	}
 	if o.Breaker != nil {
 		b, err := shared.breakerOf(key, s.node.Label, o.Breaker)
 		s.breaker, s.policy.Timed = b, b != nil && b.Driver().Timed()
@@ -127,6 +145,8 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	}
 	return errors.Join(problems...)
 }
+
+var errNoMachine = errors.New("named limits are those of a machine, and a Go program has none; use concurrency or throttle")
 
 func (s *site) problem(p *plan.Plan, option string, err error) error {
 	return &NodeError{Label: s.node.Label, Pos: p.Pos(s.node), Source: option, Err: err}
@@ -213,12 +233,82 @@ func (a *admission) Admit(ctx context.Context, n int, queued func(driver.Source,
 	if a.Limits, err = op.limits(ctx); err != nil {
 		return err
 	}
-	return a.Admission.Admit(op.fr.x.softly(ctx), n, func(s driver.Source, d time.Duration) {
-		if queued != nil {
-			queued(s, d)
+	own := func() error {
+		return a.Admission.Admit(op.fr.x.softly(ctx), n, func(s driver.Source, d time.Duration) {
+			if queued != nil {
+				queued(s, d)
+			}
+			op.fr.pass(op.at)
+		})
+	}
+	hold := op.fr.x.opt.Hold
+	if len(op.s.named) == 0 || hold == nil || op.c == nil {
+		return own()
+	}
+	for {
+		if err = own(); err != nil {
+			return err
 		}
-		op.fr.pass(op.at)
-	})
+		waited := false
+		op.machine, err = hold(ctx, op.c, n, op.s.named, func() {
+			if !waited { // whoever waits for the machine holds nothing else
+				waited = true
+				a.giveBack()
+			}
+			op.fr.pass(op.at)
+		})
+		switch {
+		case err != nil && !waited:
+			a.giveBack()
+			return err
+		case err != nil, !waited:
+			return err
+		}
+		if ok, err := a.again(ctx, n); ok {
+			return nil
+		} else if op.release(nil); err != nil {
+			return err
+		}
+	}
+}
+
+// giveBack gives back what an attempt has that does not begin.
+func (a *admission) giveBack() {
+	a.Limits.Cancel()
+	a.alone(func() { a.Admission.Done(driver.End{Outcome: circuit.Neutral}) })
+}
+
+// again takes it again, if it can be had at once.
+func (a *admission) again(ctx context.Context, n int) (ok bool, err error) {
+	if !a.Limits.Try() {
+		return false, nil
+	}
+	if a.alone(func() { err = a.Admission.Admit(ctx, n, nil) }); err != nil {
+		a.Limits.Cancel()
+	}
+	return err == nil, err
+}
+
+// alone has f meet the breaker without the limits.
+func (a *admission) alone(f func()) {
+	set := a.Limits
+	a.Limits = nil
+	f()
+	a.Limits = set
+}
+
+// Done gives everything back.
+func (a *admission) Done(e driver.End) {
+	a.op.release(e.Err)
+	a.Admission.Done(e)
+}
+
+// release gives back what the attempt holds of the machine.
+func (op *operation) release(err error) {
+	if op.machine != nil {
+		op.machine.Release(err)
+		op.machine = nil
+	}
 }
 
 // held are the slots that an attempt has. What it calls may need some of them

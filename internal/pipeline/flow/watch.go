@@ -57,6 +57,8 @@ type Call struct {
 	Args   []any // run-time values; nil for a skipped one
 	// Timeout is that of each attempt; 0: none.
 	Timeout time.Duration
+	// Priority goes from 0 to 100.
+	Priority int
 
 	node *plan.Node
 	site *site
@@ -130,7 +132,7 @@ type End struct {
 
 func (fr *frame) describe(s *site, args []any) *Call {
 	p := fr.x.f.plan
-	return &Call{Path: fr.pathOf(s), Name: s.node.Call.Name, Callee: s.node.Label, Pos: p.Pos(s.node), Type: s.node.Type, Args: args, Timeout: s.policy.Timeout, node: s.node, site: s}
+	return &Call{Path: fr.pathOf(s), Name: s.node.Call.Name, Callee: s.node.Label, Pos: p.Pos(s.node), Type: s.node.Type, Args: args, Timeout: s.policy.Timeout, Priority: s.priority, node: s.node, site: s}
 }
 
 // tellSkipped tells of a call that is not made because an input failed.

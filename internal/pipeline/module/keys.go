@@ -39,7 +39,7 @@ var keysOf = map[string][]Key{
 		{"method", "POST", "GET, or POST where there is a body", methods},
 		{"url", "\"https://example.com/{id}\"", "where to; the host is fixed, {name} stands for an input behind it", nil},
 		{"headers", "{Accept: application/json}", "headers of the request; {name} stands for an input", nil},
-		{"body", "{id: \"{id}\"}", "what is sent: a text as it is, anything else as JSON", nil},
+		{"body", "{id: \"{id}\"}", "what is sent: a text as it is, anything else as JSON; an input in JSON is escaped for its place, and one that is all of the body is sent as JSON", nil},
 		{"status", "{success: [2xx, 404]}", "what statuses mean; without it 2xx is success, 408, 425, 429 and 5xx are retried, and the rest is final", nil},
 		outputKey,
 	},

@@ -2,6 +2,7 @@ package module_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -326,4 +327,24 @@ func FuzzParseManifest(f *testing.F) {
 			t.Error("nothing was read and nothing is wrong")
 		}
 	})
+}
+
+// TestTextBody: a body that is a text is sent as it is; where it is JSON, inputs are escaped for
+// their place in it.
+func TestTextBody(t *testing.T) {
+	for body, want := range map[string]any{
+		"'hello {s}'":                module.TextBody(`hello say "hi"` + "\n"),
+		"plain":                      module.TextBody("plain"),
+		`'{"t": "{s}", "n": {n}}'`:   json.RawMessage(`{"t": "say \"hi\"\n", "n": 3}`),
+		`'{"t": {s}, "q\"": "{n}"}'`: json.RawMessage(`{"t": "say \"hi\"\n", "q\"": "3"}`),
+		"'{s}'":                      "say \"hi\"\n",
+	} {
+		defs, problems := module.ParseManifest("modules.yml", []byte("modules:\n  - {name: A, params: {s: String, n: Int}, result: String, http: {url: 'http://a.example/x', method: POST, output: text, body: "+body+"}}\n"))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if _, _, got := defs[0].Request([]any{"say \"hi\"\n", int64(3)}); fmt.Sprintf("%T %s", got, got) != fmt.Sprintf("%T %s", want, want) {
+			t.Errorf("%s: %T %s", body, got, got)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package module
 
 import (
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -89,8 +90,11 @@ func (d *Definition) fill(text string, args []any, escape func(string) string) s
 	return b.String()
 }
 
+// TextBody is a body that is sent as it is.
+type TextBody string
+
 // Request gives the parts of the request for the arguments. body is nil where
-// there is none, else a JSON value. An input in the URL is escaped as part of
+// there is none, else a JSON value or a [TextBody]. An input in the URL is escaped as part of
 // a path or, behind the ?, of a query, so it cannot change what is asked of
 // whom.
 func (d *Definition) Request(args []any) (requestURL string, headers [][2]string, body any) {
@@ -107,11 +111,50 @@ func (d *Definition) Request(args []any) (requestURL string, headers [][2]string
 	}
 	switch {
 	case h.Body != nil:
+		if text, is := h.Body.(string); is && !d.isInput(text) {
+			return requestURL, headers, d.fillText(text, args)
+		}
 		body = d.fillValue(h.Body, args)
 	case h.HasBody:
 		body = d.unused(args)
 	}
 	return requestURL, headers, body
+}
+
+// isInput says whether a text is one placeholder and nothing else.
+func (d *Definition) isInput(text string) bool {
+	ps := pieces(text, d.paramNames())
+	return len(ps) == 1 && ps[0].input
+}
+
+// fillText fills a body that is a text. Where that is JSON, inputs are escaped for their
+// place in it.
+func (d *Definition) fillText(text string, args []any) any {
+	names := d.paramNames()
+	ps := pieces(text, names)
+	var probe, b strings.Builder
+	for _, p := range ps {
+		if p.input {
+			probe.WriteByte('0')
+		} else {
+			probe.WriteString(p.text)
+		}
+	}
+	if !json.Valid([]byte(probe.String())) {
+		return TextBody(d.Fill(text, args))
+	}
+	inputs := d.Inputs(args)
+	for _, p := range ps {
+		switch {
+		case !p.input:
+			b.WriteString(p.text)
+		case value.InJSONString(b.String()):
+			b.WriteString(value.JSONStringPart(asText(args[slices.Index(names, p.text)])))
+		default:
+			b.WriteString(value.JSON(inputs[p.text]))
+		}
+	}
+	return json.RawMessage(b.String())
 }
 
 // fillValue fills the strings of a JSON value. A string that is one

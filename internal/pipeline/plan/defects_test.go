@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -54,7 +55,7 @@ func TestR3NoHiddenClocks(t *testing.T) {
 		t.Errorf("a call without options has %+v", o)
 	}
 	o := optionsOf(t, "retry: 1")
-	if o.Retry.Timeout != 0 || o.Deadline != 0 || o.Retry.Budget != 0 || o.Breaker != nil || o.Limit != 0 || o.Throttle.Count != 0 || o.Cache != 0 || o.Lazy || o.Priority != check.NormalPriority || o.OnError != check.Propagate {
+	if o.Retry.Timeout != 0 || o.Deadline != 0 || o.Retry.Budget != 0 || o.Breaker != nil || o.Limit != 0 || o.Throttle.Count != 0 || o.Cache != 0 || o.Lazy || o.Priority != option.NormalPriority || o.OnError != check.Propagate {
 		t.Errorf("%+v", o)
 	}
 }

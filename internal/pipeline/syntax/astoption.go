@@ -58,6 +58,7 @@ var (
 	OptCacheBackend = OptionByName("cache_backend")
 	OptThrottle     = OptionByName("throttle")
 	OptConcurrency  = OptionByName("concurrency")
+	OptLimits       = OptionByName("limits")
 	OptPriority     = OptionByName("priority")
 	OptLazy         = OptionByName("lazy")
 	OptBatch        = OptionByName("batch")

@@ -44,6 +44,8 @@ func (p *parser) leftover(d Decl) {
 		switch t := p.tok(); {
 		case t.kind == tFatArrow:
 			p.unexpected("a declaration or an operator").Suggest(`put the parameters of a lambda in parentheses: "(a, b) => …"`)
+		case t.kind == tIdent && !t.newLine && p.peek(1).kind.isWord() && diag.Nearest(p.text(t), []string{"with"}) != "":
+			p.unexpected("a declaration or an operator").Suggestion = diag.DidYouMean(p.text(t), []string{"with"})
 		case outputs && !t.newLine && (t.kind == tComma || t.kind == tIdent):
 			p.unexpected("a declaration or an operator").Suggest(`write one "out" for each, or "out {a, b}"`)
 		case t.kind == tComma:

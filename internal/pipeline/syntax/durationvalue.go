@@ -58,7 +58,7 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 		p.errorTok(CodeDuration, "the duration %s has no unit", text).Suggest("write %q or %q, or another of the units %s", text+"ms", text+"s", units)
 	case tString:
 		if _, ok := readDuration(rawString(text)); ok {
-			p.errorTok(CodeDuration, "a duration stands without quotes").Suggest("write %q", rawString(text))
+			p.errorTok(CodeDuration, "a duration stands without quotes").Suggest("write %s, without quotes", rawString(text))
 			break
 		}
 		p.errorTok(CodeDuration, "expected a duration, found a string").Suggest("write %q", example)

@@ -122,14 +122,17 @@ func describe(v any) string {
 func (d *decoder) decode(v any, t *Type, at *path) any {
 	switch t.Kind {
 	case StringKind:
-		if s, ok := v.(string); ok {
-			return s
+		if _, ok := v.(string); ok {
+			return v
 		}
 	case BooleanKind:
-		if b, ok := v.(bool); ok {
-			return b
+		if _, ok := v.(bool); ok {
+			return v
 		}
 	case IntKind:
+		if _, ok := v.(int64); ok {
+			return v
+		}
 		if i, ok := toInt(v); ok {
 			if !writtenAsInt(v) {
 				d.loose++
@@ -137,6 +140,9 @@ func (d *decoder) decode(v any, t *Type, at *path) any {
 			return i
 		}
 	case FloatKind:
+		if _, ok := v.(float64); ok {
+			return v
+		}
 		if f, ok := toFloat(v); ok {
 			if writtenAsInt(v) {
 				d.loose++

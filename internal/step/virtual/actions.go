@@ -154,7 +154,7 @@ func (a *Actions) Items(ctx context.Context, file files.Name, jsonPath string) (
 
 // Save keeps the output of an attempt as a file.
 func (a *Actions) Save(_ context.Context, file files.Name, res action.Result) error {
-	a.Put(file.Full(), []byte(res.Output+"\n"))
+	a.Put(file.Full(), []byte(res.Output+res.Ending))
 	return nil
 }
 

@@ -149,11 +149,15 @@ func do(t *testing.T, ctx context.Context, steps ...chromedp.Action[chromedp.Voi
 
 func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatalf("%s: %v", js, err)
+	for again := 0; ; again++ {
+		v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+		switch {
+		case err == nil:
+			return v
+		case again == 10 || !strings.Contains(err.Error(), navigated):
+			t.Fatalf("%.2000s: %v", js, err)
+		}
 	}
-	return v
 }
 
 // navigated is what the browser says of a question that a navigation cut off: the answer
@@ -214,8 +218,10 @@ func axe(t *testing.T, ctx context.Context, what string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eval[any](t, ctx, string(script)+";null")
-	found := eval[string](t, ctx, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, at: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " | " + n.any.map(a => a.message).join("; ").slice(0, 200))}))))`)
+	// In one call, as a page may load itself anew between two.
+	js := string(script) + `
+;axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, at: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " | " + n.any.map(a => a.message).join("; ").slice(0, 200))}))))`
+	found := eval[string](t, ctx, js)
 	var list []any
 	if err := json.Unmarshal([]byte(found), &list); err != nil {
 		t.Fatal(err)
@@ -247,18 +253,45 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
-// TestPhone: no page is wider than a phone's window.
+// TestPhone: no page is wider than a phone's window, no two labels of a plot and no two words
+// of its head touch, and what
+// is pressed is at least 24 pixels high and wide: all but links in a sentence, and those of
+// the lines of a text.
 func TestPhone(t *testing.T) {
 	ctx := shared.tab(t)
-	do(t, ctx, chromedp.EmulateViewport(400, 800))
-	for _, path := range shared.pages(t) {
-		do(t, ctx, chromedp.Navigate(shared.origin+path))
-		if over := eval[int](t, ctx, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-			t.Errorf("%s is %d pixels too wide: %s", path, over,
-				eval[string](t, ctx, `Array.from(document.querySelectorAll("main *")).filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll,.log,.tabs,pre,.grid")).slice(0, 5).map(e => e.outerHTML.slice(0, 120)).join("\n")`))
+	for _, width := range []int64{390, 320} {
+		do(t, ctx, chromedp.EmulateViewport(width, 800))
+		for _, path := range shared.pages(t) {
+			do(t, ctx, chromedp.Navigate(shared.origin+path))
+			if over := eval[int](t, ctx, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("%s is %d pixels too wide for %d: %s", path, over, width,
+					eval[string](t, ctx, `Array.from(document.querySelectorAll("main *")).filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll,.log,.tabs,pre,.grid")).slice(0, 5).map(e => e.outerHTML.slice(0, 120)).join("\n")`))
+			}
+			if wrong := eval[string](t, ctx, crowded); wrong != "" {
+				t.Errorf("%s, %d pixels wide:\n%s", path, width, wrong)
+			}
 		}
 	}
 }
+
+// crowded finds labels that touch, and targets that are too small.
+const crowded = `(() => {
+	const out = [], box = e => e.getBoundingClientRect();
+	for (const svg of document.querySelectorAll(".along, .axis svg, .over")) {
+		const labels = Array.from(svg.querySelectorAll("text")).filter(t => box(t).width > 0);
+		for (const a of labels) for (const b of labels)
+			if (a !== b && box(a).left <= box(b).left && box(b).left < box(a).right + 2) out.push(a.textContent + " touches " + b.textContent);
+	}
+	const head = Array.from(document.querySelectorAll(".top > *, .top nav > *")).filter(e => box(e).width > 0 && !e.matches("nav, .grow"));
+	for (const a of head) for (const b of head)
+		if (a !== b && box(a).left <= box(b).left && box(b).left < box(a).left + Math.max(box(a).width, a.matches(".crumbname") ? 0 : a.scrollWidth)) out.push(a.textContent + " is under " + b.textContent);
+	for (const e of document.querySelectorAll("a, button, summary, select, input:not([type=hidden])")) {
+		const r = box(e), inText = e.tagName === "A" && getComputedStyle(e).display === "inline" && e.parentElement.textContent.trim() !== e.textContent.trim();
+		if (r.width === 0 || e.closest(".skip, .hide, svg, dialog, .l, .results") || inText || e.matches(".at, .ln")) continue;
+		if (r.height < 24 || r.width < 24) out.push(Math.round(r.width) + " by " + r.height + ": " + e.outerHTML.slice(0, 100));
+	}
+	return out.slice(0, 8).join("\n");
+})()`
 
 // TestWatched watches a run from its start over a dead letter to its retry.
 func TestWatched(t *testing.T) {

@@ -72,6 +72,22 @@ func TestMorning(t *testing.T) {
 		do(t, ctx, theme(look), chromedp.Navigate(page))
 		axe(t, ctx, "the morning in "+look)
 	}
+	// The list of runs says what waits, in the words of status, and each command has a button.
+	status, err := bide.Run(context.Background(), "status")
+	if err != nil {
+		t.Fatal(err, status)
+	}
+	for _, look := range []string{"light", "dark"} {
+		do(t, ctx, theme(look), chromedp.Navigate(shared.origin+"/"))
+		until(t, ctx, `document.querySelector(".todos")`)
+		axe(t, ctx, "what waits in "+look)
+	}
+	todo := eval[string](t, ctx, `Array.from(document.querySelectorAll(".todo")).find(e => e.querySelector('a[href$="`+shared.Last()+`"]')).innerText`)
+	for _, want := range []string{"1 of 3 items failed", "1 × agent", "I cannot do it", "bide dlq retry " + shared.Last()[20:], "bide worktree merge " + shared.Last()[20:], "Dismiss"} {
+		if !strings.Contains(todo, want) || want != "Dismiss" && !strings.Contains(status, want) {
+			t.Errorf("the list of runs or status does not say %q:\n%s\n%s", want, todo, status)
+		}
+	}
 	do(t, ctx, chromedp.Navigate(page))
 	text := eval[string](t, ctx, `document.querySelector(".answer").innerText`)
 	for _, want := range []string{"1 item", "I cannot do it", "Work of 2 items was left uncommitted", "Merge"} {
@@ -89,4 +105,8 @@ func TestMorning(t *testing.T) {
 	}
 	eval[any](t, ctx, `window.confirm = () => true; document.querySelector(".causes form button").click(); null`)
 	until(t, ctx, `!document.querySelector(".causes") && /3 of 3/.test(document.querySelector(".facts")?.innerText)`)
+	until(t, ctx, `document.querySelector(".action:not(.bad) p")?.textContent === "1 of 1 item ran again and succeeded."`)
+	axe(t, ctx, "what came of a retry")
+	eval[any](t, ctx, `document.querySelector('form[action$="/close"] button').click(); null`)
+	until(t, ctx, `document.querySelector(".facts") && !document.querySelector(".action")`)
 }

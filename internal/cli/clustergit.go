@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// What a run on many machines has to do with git where it is started: the workers clone
+// the repository as it is then, and what they have committed is merged there in the end.
+
+// isolateOn says in the options how the items of a run work, and gives the repository that
+// the workers clone; nil where they need none.
+func isolateOn(ctx context.Context, opt *engine.Options) (repo *worktree.Repo, err error) {
+	if opt.Pipeline == nil {
+		repo, err = gitwork.Repository(ctx, opt.File, cmp.Or(opt.Isolation, opt.File.Isolation, "auto"), opt.Dir)
+	}
+	opt.Isolation = "none"
+	if repo != nil {
+		opt.Isolation = "worktree"
+	}
+	return repo, err
+}
+
+// bring has the branches of a run that other machines run in the repository of a directory,
+// by default that in which the run was started. It is false where there are none.
+func bring(ctx context.Context, st *journal.Store, run, dir string) (bool, error) {
+	shared, err := storeOf(st, run)
+	if err != nil || !shared.HasGit() {
+		return false, err
+	}
+	return shared.Bring(ctx, dir)
+}
+
+// storeOf is a run in its store.
+func storeOf(st *journal.Store, run string) (cluster.Shared, error) {
+	place, err := cluster.Place(st.RunDir(run))
+	if err != nil {
+		return cluster.Shared{}, err
+	}
+	s, err := cluster.OpenStore(place.Store)
+	return s.Run(run), err
+}
+
+// noteOn adds a note to a run on many machines that has ended.
+func noteOn(st *journal.Store, run string, note event.Event) error {
+	shared, err := storeOf(st, run)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	note.Time = time.Now()
+	return shared.Tell("bide worktree merge on "+host+" "+rand.Text(), note.Time, note)
+}
+
+// landed brings the work of a run that has ended to the repository in which it was started,
+// and merges it where that was asked for. What stands in the way is told: the run has ended
+// as it has.
+func (f *runFlags) landed(ctx context.Context, o engine.Options, run string, sum *engine.Summary) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), landWait)
+	defer cancel()
+	say := func(format string, args ...any) {
+		for _, s := range o.Sinks {
+			s.Emit(event.Event{Type: event.Note, Time: time.Now(), Run: run, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	with := "bide worktree merge " + run
+	is, err := bring(ctx, o.Store, run, "")
+	if err != nil {
+		say("the work of the run is in the store, and not in a repository here: %v; in a clone of it: %s --path .", err, with)
+		return
+	}
+	if !is || sum.MergeWith == "" || sum.Status != event.Succeeded && sum.Status != event.CompletedWithFailures {
+		return
+	}
+	yes, dir, err := wantsMerge(o, run)
+	if err == nil && !yes {
+		return
+	}
+	if err == nil {
+		_, err = f.had(ctx, run) // what is added to the run comes after its end
+	}
+	if err == nil {
+		err = f.mergeOn(ctx, o.Store, run, dir, sum, say)
+	}
+	if err != nil {
+		say("the work of the run is not merged: %v; merge it with: %s", err, with)
+	}
+}
+
+// landWait is how long the merge at the end of a run may take.
+const landWait = 10 * time.Minute
+
+// wantsMerge reports whether the work of a run is to be merged without a question, and
+// where.
+func wantsMerge(o engine.Options, run string) (yes bool, dir string, err error) {
+	var began engine.Settings
+	err = readRun(o.Store, run, func(r *journal.Reader) error {
+		dir = r.Header().Dir
+		return json.Unmarshal(r.Header().Options, &began)
+	})
+	return o.Yes || began.Yes, dir, err
+}
+
+// mergeOn merges the branch of a run. Work of items that was left uncommitted stays in
+// branches of theirs, as on one machine.
+func (f *runFlags) mergeOn(ctx context.Context, st *journal.Store, run, dir string, sum *engine.Summary, say func(string, ...any)) error {
+	var items []journal.Result
+	var done map[string]bool
+	err := readRun(st, run, func(r *journal.Reader) (err error) {
+		items, done, err = unmergedItems(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var uncommitted error
+	if n := len(items); n > 0 {
+		uncommitted = fmt.Errorf("work of %s was left uncommitted (auto_commit: false)", diag.Count(n, "item"))
+	}
+	out, err := mergeRun(ctx, dir, run, nil, done, nil, func(out *merged, wrong error) error {
+		if out.Commits == 0 {
+			return nil
+		}
+		return noteOn(st, run, *out.note(false, errors.Join(wrong, uncommitted)))
+	})
+	if out == nil || out.Commits == 0 {
+		return err
+	}
+	say("merged %s into %s", diag.Count(out.Commits, "commit"), out.Into)
+	if err = errors.Join(err, uncommitted); err == nil && sum.OnceMerged != "" {
+		sum.Status, sum.MergeWith, sum.OnceMerged = sum.OnceMerged, "", ""
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// What follows a map needs all that its lanes have recorded. The worker that did what
+// comes before the map keeps a copy of the run up to date meanwhile, and gets what follows
+// first: then nearly nothing is left to be read. Any other worker can do it as well, and
+// reads everything.
+
+// keepEvery is how often such a copy takes over what is new.
+const keepEvery = 2 * time.Second
+
+// keptCopy is a copy of a run that is kept up to date. Its goroutine owns it until done is
+// closed.
+type keptCopy struct {
+	home *journal.Store
+	end  context.CancelFunc
+	done chan struct{}
+	err  error // why it is of no use, once done is closed
+}
+
+// keep keeps a copy of a run until it is taken, or the run or its life has ended.
+func (w *Worker) keep(store Store, t HomeTask) {
+	home, j, err := w.emptyCopy(store, t.Run)
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		return // whoever needs a copy makes one, and tells why it cannot
+	}
+	ctx, end := context.WithCancel(context.Background())
+	k := &keptCopy{home: home, end: end, done: make(chan struct{})}
+	key := lifeKey(store, t.Run, t.Life)
+	w.mu.Lock()
+	was := w.copies[key]
+	value.Put(&w.copies, key, k)
+	w.mu.Unlock()
+	if was != nil {
+		was.drop()
+	}
+	go func() {
+		defer close(k.done)
+		tick := time.NewTicker(keepEvery)
+		defer tick.Stop()
+		for {
+			if k.err = refresh(ctx, home, t.Run); k.err != nil || k.over(store, t) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+		if ctx.Err() == nil { // nobody has taken it
+			w.mu.Lock()
+			if w.copies[key] == k {
+				delete(w.copies, key)
+			}
+			w.mu.Unlock()
+			_ = discard(home.Dir) // what is left is removed with the worker's other files
+		}
+	}()
+}
+
+// over reports whether nobody will need the copy.
+func (k *keptCopy) over(store Store, t HomeTask) bool {
+	var at position
+	text, err := os.ReadFile(filepath.Join(k.home.RunDir(t.Run), positionFile))
+	return err == nil && json.Unmarshal(text, &at) == nil && at.Over || store.Run(t.Run).Over(t.Life) != nil
+}
+
+// drop ends a copy that nobody needs.
+func (k *keptCopy) drop() {
+	k.end()
+	<-k.done
+	_ = discard(k.home.Dir) // what is left is removed with the worker's other files
+}
+
+// take gives the copy that is kept of a run, with all that the store has; ok is false where
+// there is none.
+func (w *Worker) take(ctx context.Context, store Store, t HomeTask) (home *journal.Store, ok bool) {
+	key := lifeKey(store, t.Run, t.Life)
+	w.mu.Lock()
+	k := w.copies[key]
+	delete(w.copies, key)
+	w.mu.Unlock()
+	if k == nil {
+		return nil, false
+	}
+	k.end()
+	<-k.done
+	if err := refresh(ctx, k.home, t.Run); err != nil {
+		_ = discard(k.home.Dir) // the same
+		return nil, false
+	}
+	return k.home, true
+}

@@ -1,0 +1,215 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// lateFlow has two items, of which the second is red together with src/user, and V, which
+// only setup knows, in its verify.
+const lateFlow = `
+name: late
+mode: mapreduce
+setup:
+  - shell: echo src/user
+    capture: V
+map:
+  input: [a, b]
+  agent_template:
+    - shell: echo ${item} >src/${item}
+merge_queue:
+  flaky: 0
+  verify: test ! -e ${V} -o ! -e src/b
+`
+
+// lateBench has a run of a flow that ended with its work in a branch, while main has
+// src/user since.
+func lateBench(t *testing.T, flow string) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.git()
+	b.write("src/first", "first\n")
+	b.write("flow.yml", flow)
+	if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.start("bide", "run", "flow.yml").wait(t); status != 3 {
+		t.Fatalf("exit status %d", status)
+	}
+	if err := sh(b.dir, "echo x >src/user && git add -A && git commit -qm user"); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// mergeLater merges what the last run left, which has an exit status and a status after it,
+// and gives what is printed.
+func (b *bench) mergeLater(exit int, status string, args ...string) string {
+	b.t.Helper()
+	p := b.start("bide", append([]string{"worktree", "merge"}, args...)...)
+	if got := p.wait(b.t); got != exit {
+		b.t.Errorf("worktree merge: exit status %d, want %d: %s", got, exit, p.text())
+	}
+	var shown struct{ Status string }
+	if err := json.Unmarshal([]byte(b.bide("show", "--json")), &shown); err != nil || shown.Status != status {
+		b.t.Errorf("the run is %s, want %s (%v)", shown.Status, status, err)
+	}
+	return p.text()
+}
+
+// What `bide worktree merge` merges passes the verify of the merge queue with the branch as
+// it is now, as what the end of a run merges does.
+func TestMergeAfterTheEndIsVerified(t *testing.T) {
+	t.Parallel()
+	b := lateBench(t, lateFlow)
+	was := b.output("git rev-parse main")
+	said := b.mergeLater(1, event.CompletedWithFailures)
+	if !strings.Contains(said, "fails the verify") || !strings.Contains(said, "--no-verify") {
+		t.Errorf("it says %s", said)
+	}
+	if now := b.output("git rev-parse main; git status --porcelain -uno"); now != was {
+		t.Errorf("main was at %s, and is at %s", was, now)
+	}
+	if err := sh(b.dir, "git rm -q src/user && echo y >src/other && git add -A && git commit -qm mended"); err != nil {
+		t.Fatal(err)
+	}
+	if said = b.mergeLater(0, event.Succeeded); strings.Contains(said, "stays") {
+		t.Errorf("it says %s", said)
+	}
+	if got := b.output("cat src/a src/b src/other; git branch --list 'bide*'; git worktree list | tail -n +2"); got != "a\nb\ny" {
+		t.Errorf("main has %q", got)
+	}
+	if bad := b.problems(); len(bad) > 0 {
+		t.Errorf("the proof: %+v", bad)
+	}
+}
+
+// With --no-verify the work is merged, and neither the run nor its proof says that it is
+// good.
+func TestMergeWithoutTheVerify(t *testing.T) {
+	t.Parallel()
+	b := lateBench(t, lateFlow)
+	if said := b.mergeLater(0, event.CompletedWithFailures, "--no-verify"); !strings.Contains(said, "is not verified") {
+		t.Errorf("it says %s", said)
+	}
+	if got := b.output("cat src/a src/b src/user"); got != "a\nb\nx" {
+		t.Errorf("main has %q", got)
+	}
+	if bad := b.problems(); len(bad) != 1 || !strings.Contains(bad[0].Message, "was not verified") {
+		t.Errorf("the proof: %+v", bad)
+	}
+	if said := b.mergeLater(0, event.CompletedWithFailures); !strings.Contains(said, "merged already") {
+		t.Errorf("it says %s", said)
+	}
+}
+
+// What was verified is merged without a second verify, and with --no-verify as well it is
+// good.
+func TestMergeAfterTheEndOfWhatWasVerified(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("flow.yml", `
+mode: mapreduce
+map:
+  input: [a, b]
+  agent_template:
+    - shell: echo ${item} >${item}
+merge_queue:
+  verify: echo run >>@EV@/verifies
+`)
+	if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.start("bide", "run", "flow.yml").wait(t); status != 3 {
+		t.Fatalf("exit status %d", status)
+	}
+	before := b.evidence("verifies")
+	b.mergeLater(0, event.Succeeded, "--no-verify")
+	if after := b.evidence("verifies"); after != before || b.text("a")+b.text("b") != "a\nb\n" {
+		t.Errorf("verifies before: %q, after: %q", before, after)
+	}
+	if bad := b.problems(); len(bad) > 0 {
+		t.Errorf("the proof: %+v", bad)
+	}
+}
+
+// A run that was refused at its end is refused afterwards as well, and leaves no branch that
+// says of itself that it has work.
+func TestMergeOfARefusedRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("src/first", "first\n")
+	b.write("flow.yml", lateFlow+`
+reduce:
+  - shell: cd @DIR@ && echo x >src/user && git add -A && git commit -qm user
+`)
+	if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.start("bide", "run", "-y", "flow.yml").wait(t); status != 1 {
+		t.Fatalf("exit status %d", status)
+	}
+	b.mergeLater(1, event.Failed)
+	if err := sh(b.dir, "git rm -q src/user && git commit -qm mended && rm -rf "+b.home+"/worktrees/*/run"); err != nil {
+		t.Fatal(err)
+	}
+	if said := b.mergeLater(0, event.Succeeded); strings.Contains(said, "stays") {
+		t.Errorf("it says %s", said)
+	}
+	if got := b.output("cat src/a src/b; git branch --list 'bide*'; git worktree list | tail -n +2"); got != "a\nb" {
+		t.Errorf("main has %q", got)
+	}
+}
+
+// Where the file of the run cannot be had, neither can its verify.
+func TestMergeWithoutTheFile(t *testing.T) {
+	t.Parallel()
+	b := lateBench(t, "secrets: {S: a-long-secret-value}"+lateFlow)
+	b.output("git rm -q src/user flow.yml && git commit -qm gone")
+	said := b.mergeLater(1, event.CompletedWithFailures)
+	if !strings.Contains(said, "put the file back") || !strings.Contains(said, "--no-verify") {
+		t.Errorf("it says %s", said)
+	}
+	b.mergeLater(0, event.CompletedWithFailures, "--no-verify")
+	if got := b.output("cat src/a src/b"); got != "a\nb" {
+		t.Errorf("main has %q", got)
+	}
+}
+
+// A check that was red on what the items began with, and was allowed to be, is no bar to the
+// merge after the end either.
+func TestMergeAfterTheEndWithARedBase(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("flow.yml", `
+mode: mapreduce
+map:
+  input: [a]
+  agent_template:
+    - shell: echo ${item} >${item}
+  evidence: {checks: [test -e mended, test ! -e bad]}
+merge_queue: {flaky: 0}
+`)
+	if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.start("bide", "run", "--allow-red-base", "flow.yml").wait(t); status != 3 {
+		t.Fatalf("exit status %d", status)
+	}
+	for _, c := range []struct {
+		name   string
+		exit   int
+		status string
+	}{{"bad", 1, event.CompletedWithFailures}, {"good", 0, event.Succeeded}} {
+		if err := sh(b.dir, "git rm -q --ignore-unmatch bad; echo x >"+c.name+" && git add -A && git commit -qm user"); err != nil {
+			t.Fatal(err)
+		}
+		b.mergeLater(c.exit, c.status)
+	}
+}

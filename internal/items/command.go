@@ -1,0 +1,129 @@
+package items
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// This file runs the command that gives the items. A shell reports of a pipe how its last
+// command ended, so that a list whose source failed would pass for a short one, or for a
+// night with nothing to do: what the others wrote and how they ended is looked at too.
+
+// inputFiles are the names of the files that hold the outputs of inputs' commands,
+// as they are: secrets too.
+const inputFiles = "input-*"
+
+// DropInputs removes those that a life of the run left that was killed.
+func DropInputs(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, inputFiles))
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+// commandInput runs the input's command with its output in a file. said is what it wrote to
+// standard error.
+func (l *List) commandInput(ctx context.Context, p step.Place, text *template.Text) (name, said string, clean func(), err error) {
+	none := func() {}
+	command, err := l.Command()
+	if err != nil {
+		return "", "", none, err
+	}
+	f, err := os.CreateTemp(l.Temp, inputFiles)
+	if err != nil {
+		return "", "", none, err
+	}
+	pipe := f.Name() + ".pipe"
+	clean = func() { _ = errors.Join(os.Remove(f.Name()), os.Remove(pipe)) } // a leftover goes when the run is resumed, or with its directory
+	res, err := command(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f, Pipe: pipe, Mask: l.Executor.Values.Mask()})
+	if err == nil {
+		err = failedInPipe(pipe, res.Stderr)
+	}
+	l.record(p, res, err)
+	// A list that is not all there must not pass for a shorter one.
+	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
+		clean()
+		return "", "", none, err
+	}
+	return f.Name(), l.Executor.Values.Mask().Text(res.Stderr).Tail(step.Brief), clean, nil
+}
+
+// record keeps what the command wrote to standard error as the output of a step.
+func (l *List) record(p step.Place, res action.Result, err error) {
+	if res.Stderr == "" {
+		return
+	}
+	e := p.Event(event.StepFinished, event.InputStep)
+	e.Label, e.Attempts, e.Status, e.DurationMS = event.InputStep, 1, event.Succeeded, res.Duration.Milliseconds()
+	e.Data = step.Data(map[string]any{"stderr": l.Executor.Clip(res.Stderr)})
+	if err != nil {
+		e.Status, e.Message = event.Failed, l.Executor.Tail(err.Error())
+	}
+	if err := l.Executor.Recorder.Record(e); err != nil {
+		l.Executor.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
+	}
+}
+
+// failedInPipe is the error of the last pipe of a command of which another command than the
+// last failed. It is known where the shell says it (see action.Call). That the reader had
+// enough (SIGPIPE) is no failure, nor is what grep reports of a text without a match.
+func failedInPipe(name, stderr string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil // the shell does not say
+	}
+	for _, status := range strings.Fields(string(b)) {
+		switch {
+		case status == "0" || status == "141" || status == "1" && stderr == "":
+			continue
+		}
+		end := ""
+		if stderr != "" {
+			end = ": " + stderr
+		}
+		return fmt.Errorf("a command in the pipe ended with exit status %s, so that the list may not be whole%s", status, end)
+	}
+	return nil
+}
+
+// enough gives the items, and ends with an error where they are fewer than the map must
+// have, or where a command gave none and wrote what may say why.
+func (l *List) enough(items iter.Seq2[event.Item, error], spec input.Spec, least int, said string) iter.Seq2[event.Item, error] {
+	return func(yield func(event.Item, error) bool) {
+		n := 0
+		for it, err := range items {
+			if !yield(it, err) || err != nil {
+				return
+			}
+			n++
+		}
+		m := l.Executor.File.Map
+		switch {
+		case n < least:
+			text := fmt.Sprintf("%s, and min_items is %d", diag.Count(n, "item"), least)
+			if why := whyEmpty(spec, spec.Seen.Items); n == 0 && why != "" {
+				text += ": " + why
+			}
+			if said != "" {
+				text += "; the command wrote to standard error: " + said
+			}
+			yield(event.Item{}, errors.New(text))
+		case n == 0 && said != "" && spec.Seen.Items == 0 && !m.MinItems.Set:
+			yield(event.Item{}, fmt.Errorf("its command gave no item, and wrote to standard error: %s\nwhere a list without items is no failure, write min_items: 0 below map", said))
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestSyncOnTwoDisks: the worktrees of a run may be on another file system than the
+// repository, and are gone when the run ends.
+func TestSyncOnTwoDisks(t *testing.T) {
+	w := newWorld(t)
+	const other = "/dev/shm"
+	if _, err := os.Stat(other); err != nil || sameDevice(w.dir, other) {
+		t.Skip("there is no second file system at " + other)
+	}
+	root, err := os.MkdirTemp(other, "bide-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	run, err := w.repo.NewRun(t.Context(), RunOptions{ID: "r1", Root: filepath.Join(root, "state", "worktrees", "r1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(run.Dir, "new", "x")
+	w.commitAll(run.Dir, "new")
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w.exists(run.root) {
+		t.Fatal("the run's directory is not empty")
+	}
+	if err := w.repo.Sync(t.Context()); err != nil {
+		t.Errorf("after the run is removed: %v", err)
+	}
+}
