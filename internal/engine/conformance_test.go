@@ -73,6 +73,12 @@ var cells = []cell{
   max_items: 1 #F
   do:
     - shell: echo ${item} >> @EV@/x`},
+	{field: "min_items", want: evidence{"x": "a"}, steps: `
+- foreach: 'echo note >&2'
+  min_items: 0 #F
+  do:
+    - shell: echo ${item} >> @EV@/x
+- shell: echo a >> @EV@/x`},
 	{field: "validate", want: evidence{"x": "0 b"}, steps: `
 - shell: "true"
   validate: {shell: 'echo "{\"score\": 0, \"missing\": [\"b\"]}"', on_incomplete: {shell: 'echo ${validation.score} ${validation.missing} > @EV@/x', max_attempts: 1, fail_workflow: false}} #F`},

@@ -29,6 +29,7 @@ func TestForeachForms(t *testing.T) {
 		"references":                 {"env: {A: z}\ncommands: [{foreach: ['${A}', 'x${A}'], do: " + do + "}]", "z\nxz"},
 		"a list of lists":            {"commands: [{foreach: [[1, 2], {a: 3}], do: " + do + "}]", "1, 2\n{\"a\":3}"},
 		"max_items":                  {"commands: [{foreach: {items: [a, b, c], max_items: 2, do: " + do + "}}]", "a\nb"},
+		"min_items":                  {"commands: [{foreach: {items: [a, b], min_items: 2, do: " + do + "}}]", "a\nb"},
 		"max_items, 1 of a variable": {"env: {N: 1}\ncommands: [{foreach: {items: [a, b, c], max_items: $N, do: " + do + "}}]", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/step"
@@ -111,19 +110,12 @@ func (l *List) enough(items iter.Seq2[event.Item, error], spec input.Spec, least
 			}
 			n++
 		}
-		m := l.Executor.File.Map
-		switch {
-		case n < least:
-			text := fmt.Sprintf("%s, and min_items is %d", diag.Count(n, "item"), least)
-			if why := whyEmpty(spec, spec.Seen.Items); n == 0 && why != "" {
-				text += ": " + why
-			}
-			if said != "" {
-				text += "; the command wrote to standard error: " + said
-			}
-			yield(event.Item{}, errors.New(text))
-		case n == 0 && said != "" && spec.Seen.Items == 0 && !m.MinItems.Set:
-			yield(event.Item{}, fmt.Errorf("its command gave no item, and wrote to standard error: %s\nwhere a list without items is no failure, write min_items: 0 below map", said))
+		got := step.Listed{Items: n, Read: max(n, spec.Seen.Items), Said: said}
+		if n == 0 {
+			got.Why = whyEmpty(spec, spec.Seen.Items)
+		}
+		if err := got.Enough(least, l.Executor.File.Map.MinItems.Set, "below map"); err != nil {
+			yield(event.Item{}, err)
 		}
 	}
 }

@@ -50,7 +50,7 @@ var Codes = [][2]string{
 	{"bad-value", "A value that the key cannot have; the message lists those that it can."},
 	{"bare-delay", "A delay that is a number alone is in seconds. Write its unit: `500ms` or `500s`."},
 	{"data-as-code", "Data (an item, an output, a capture) stands where it would become code: as the name of a command, or within the program of sed, awk, jq, python and others, where only a number is let through. The step is refused for all other data. Hand the value over as the message says, or write |raw."},
-	{"min-items", "min_items is more than the items that the list in the file has, or than max_items. Write a smaller number."},
+	{"min-items", "min_items of a map or a foreach is more than the items that the list in the file has, or than max_items. Write a smaller number."},
 	{"unclosed-shell", "A shell text in which something is opened and not closed, such as `${` or a quote: no shell runs it. Close it, or put a backslash before it."},
 	{"bash-in-sh", "What bash has and the shell of this machine, dash, has not, such as `[[ … ]]`. Much of that is no error there, but does something else. Write what every shell has, or `bash -c '…'`."},
 	{"budget-too-small", "The retry budget is shorter than the first delay, so that nothing is tried again."},

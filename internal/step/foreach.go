@@ -337,11 +337,12 @@ func (p Place) begunUnrecorded(a *workflow.Foreach) bool {
 
 // foreachItems gives the values that the list of a foreach has now.
 func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, err error) {
+	var said string // by the command, on standard error
 	switch {
 	case a.Input != nil:
 		list, err = x.foreachFile(ctx, p, a)
 	case a.Text != nil:
-		list, err = x.foreachText(ctx, p, a, path)
+		list, said, err = x.foreachText(ctx, p, a, path)
 	default:
 		for _, e := range a.List {
 			v, eerr := action.Expand(e, x.View(ctx, p))
@@ -358,8 +359,17 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 	if err != nil {
 		return nil, inputError("max_items: %w", err)
 	}
+	least, err := x.Number(ctx, p, a.MinItems)
+	if err != nil {
+		return nil, inputError("min_items: %w", err)
+	}
+	got := Listed{Items: len(list), Read: len(list), Said: said}
 	if limit > 0 && len(list) > limit {
 		list = list[:limit]
+		got.Items = limit
+	}
+	if err := got.Enough(least, a.MinItems.Set, "beside do"); err != nil {
+		return nil, fmt.Errorf("foreach: %w", err)
 	}
 	return list, nil
 }
@@ -385,10 +395,9 @@ func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach
 }
 
 // foreachText gives the values of a text: those of the list that it names, or
-// the lines of the command that it is.
-func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach, path string) ([]any, error) {
+// the lines of the command that it is. said is what the command wrote to standard error.
+func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, said string, err error) {
 	if v, ok := a.Text.Value(x.View(ctx, p)); ok {
-		var list []any
 		switch v := v.V.(type) {
 		case []any:
 			list = v
@@ -400,32 +409,29 @@ func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach
 		}
 		for _, e := range list {
 			if s, ok := e.(string); ok && mask.IsLeftOut(s) {
-				return nil, inputError("foreach: values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
+				return nil, "", inputError("foreach: values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
 			}
 		}
-		return list, nil
+		return list, "", nil
 	}
 	step := &workflow.Step{Path: path + ".items", Action: &workflow.Shell{Text: a.Text}}
 	q := p
 	q.Quiet, q.Alone = true, false // what it prints are the items
 	res, err := x.leafWithin(ctx, q, step, step.Action, p.Path(step.Path), 1, 0)
 	if err != nil {
-		return nil, fmt.Errorf("the items of foreach: %w", err)
+		return nil, "", fmt.Errorf("the items of foreach: %w", err)
 	}
 	text, err := x.Actions.Output(ctx, res)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	said = x.Tail(res.Stderr)
 	if v, err := value.Parse(text); err == nil {
 		if list, ok := v.([]any); ok {
-			return list, nil
+			return list, said, nil
 		}
 	}
-	list := lines(string(text))
-	if len(list) == 0 && res.Stderr != "" {
-		x.noteAt(p, "the command of the foreach gave no value, and wrote to standard error: %s", x.Tail(res.Stderr))
-	}
-	return list, nil
+	return lines(string(text)), said, nil
 }
 
 // lines gives the lines of a text that are not blank.

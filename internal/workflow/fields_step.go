@@ -59,6 +59,8 @@ func stepFields() []field {
 			read: by(readParallel)},
 		{key: "max_items", typ: tInt(0), sample: "3", def: "all", doc: "beside foreach: at most this many", was: "*",
 			into: of(func(f *Foreach) *Int { return &f.MaxItems })},
+		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "beside foreach: at least this many, as in it",
+			into: of(func(f *Foreach) *Int { return &f.MinItems })},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "beside pipeline and workflow: their inputs", was: "*",
 			read: by(func(o *object, key string, n *node, a *arguments) { a.n, a.list = n, o.d.args(n, key) })},
 		{key: "parameters", typ: tMap(tAny), sample: "{level: low}", as: "with", was: "*"},
@@ -248,6 +250,8 @@ func foreachFields() []field {
 			into: of(func(f *Foreach) *bool { return &f.ContinueOnError })},
 		{key: "max_items", typ: tInt(0), sample: "3", def: "all", doc: "at most this many",
 			into: of(func(f *Foreach) *Int { return &f.MaxItems })},
+		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many: with fewer the step fails before the first of them, and a resume or another attempt reads them anew. Written as 0 it says that a command may give none though it writes to standard error",
+			into: of(func(f *Foreach) *Int { return &f.MinItems })},
 		{key: "timeout", typ: tBound, sample: "5m", doc: "of all of it; " + durDoc,
 			into: of(func(f *Foreach) *Duration { return &f.Timeout })},
 	}

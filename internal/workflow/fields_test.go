@@ -70,7 +70,7 @@ var besides = map[string]map[string]string{
 	"test":          {"shell": "", "command": ""},
 	"check_command": {"shell": "", "claude": "", "command": ""},
 	"step": {
-		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]",
+		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]", "min_items": "foreach: [a], do: [{shell: a}]",
 		"with": "pipeline: flow.cst", "parameters": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a", "continue_session": "claude: /a",
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
 		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true", "priority": "shell: zzz, limits: [gpu]",

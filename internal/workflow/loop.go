@@ -43,7 +43,24 @@ func (d *decoder) foreach(step *object, path, key string, n *node) *Foreach {
 	if f.List == nil && f.Text == nil && f.Input == nil {
 		return nil
 	}
+	d.neverEnoughValues(f, step, n)
 	return f
+}
+
+// neverEnoughValues tells of a foreach that cannot have as many values as it must have.
+func (d *decoder) neverEnoughValues(f *Foreach, beside *object, n *node) {
+	most, said := atMost(len(f.List), f.List != nil, f.MaxItems)
+	if !said || f.MinItems.Text != nil || f.MinItems.N <= most {
+		return
+	}
+	at := beside.keyNode(stepTable.keyFor(f, &f.MinItems))
+	if n.kind == mapNode {
+		o, _ := d.object(n, foreachTable)
+		if key := foreachTable.keyFor(f, &f.MinItems); o.has(key) {
+			at = o.keyNode(key)
+		}
+	}
+	d.neverEnough(at, f.MinItems.N, most, "the foreach")
 }
 
 // loopSteps are the steps of a foreach, and loopValues where its values come from: a

@@ -75,10 +75,21 @@ func (m *Map) AtMost() (n int, said bool) {
 			n = max(0, n-m.Offset.N)
 		}
 	}
-	if most := m.MaxItems; most.Text == nil && most.N > 0 && (!said || most.N < n) {
-		n, said = most.N, true
+	return atMost(n, said, m.MaxItems)
+}
+
+// atMost is how many items of n are left by max_items; said reports whether n is known.
+func atMost(n int, said bool, most Int) (int, bool) {
+	if most.Text == nil && most.N > 0 && (!said || most.N < n) {
+		return most.N, true
 	}
 	return n, said
+}
+
+// neverEnough tells of a list that cannot have as many items as min_items says.
+func (d *decoder) neverEnough(key *node, least, most int, whose string) {
+	d.errorf(key, "min-items", "min_items: %d is more than %s can have: %d at most", least, whose, most).
+		Suggest("write min_items: %d or less", most)
 }
 
 // neverEnoughItems tells of a map that cannot have as many items as it must have.
@@ -91,8 +102,7 @@ func (d *decoder) neverEnoughItems(sources []*object) {
 	key := mapTable.keyFor(m, &m.MinItems)
 	for _, s := range sources {
 		if s != nil && s.has(key) {
-			d.errorf(s.keyNode(key), "min-items", "min_items: %d is more than the map can have: %d at most", m.MinItems.N, n).
-				Suggest("write min_items: %d or less", n)
+			d.neverEnough(s.keyNode(key), m.MinItems.N, n, "the map")
 			return
 		}
 	}

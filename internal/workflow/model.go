@@ -240,6 +240,7 @@ type Foreach struct {
 	Adaptive        *policy.Adaptive // nil: as many as Parallel; else it is found out, as by a map
 	ContinueOnError bool
 	MaxItems        Int
+	MinItems        Int // fewer are an error; Set: none may be right, whatever the command writes
 	Timeout         Duration
 }
 

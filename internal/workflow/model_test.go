@@ -426,3 +426,27 @@ func TestFormerlyListsIgnoredProtections(t *testing.T) {
 		t.Errorf("a file that was written for bide has %v", l)
 	}
 }
+
+// TestForeachNeverEnough: min_items beside the foreach and in it is held to its list.
+func TestForeachNeverEnough(t *testing.T) {
+	for src, want := range map[string]string{
+		"commands:\n- foreach: [a]\n  min_items: 2\n  do: [{shell: x}]":                           "3:3",
+		"commands:\n- foreach:\n    items: [a]\n    min_items: 2\n    do: [{shell: x}]":           "4:5",
+		"commands:\n- foreach: ls\n  max_items: 1\n  min_items: 2\n  do: [{shell: x}]":            "4:3",
+		"commands:\n- foreach: {items: [a, b], max_items: 1}\n  min_items: 2\n  do: [{shell: x}]": "3:3",
+		"commands:\n- foreach: ls\n  min_items: 2\n  do: [{shell: x}]":                            "",
+		"commands:\n- foreach: [a, b]\n  min_items: 2\n  do: [{shell: x}]":                        "",
+	} {
+		_, problems := parse(t, src)
+		got := ""
+		for _, p := range problems {
+			got = fmt.Sprintf("%d:%d", p.Pos.Line, p.Pos.Column)
+			if p.Code != "min-items" {
+				t.Errorf("%s: %v", src, p)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: at %q, want %q", src, got, want)
+		}
+	}
+}
