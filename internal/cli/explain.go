@@ -23,6 +23,8 @@ func explainCmd(a *app) *cobra.Command {
 step what it does and where, its attempts and the delays between them, how often
 it is executed at most, how long it can take, and which variables are in scope
 (those with a question mark may be missing, as what sets them may not have run).
+Where a step, a map or a call names limits of the machine, it says what this
+machine allows of them.
 
 It also says what the file asks for in vain: budgets and attempts that cannot be
 reached, timeouts shorter than the waits inside them.
@@ -74,6 +76,13 @@ func (o *explainOptions) run() error {
 		return o.faulty(o.path, problems, "")
 	}
 	plan := worst.Explain(file)
+	if plan.NamesLimits() {
+		c, err := machineLimits()
+		if err != nil {
+			return err
+		}
+		plan.OnMachine(c)
+	}
 	if o.json {
 		return printJSON(o.out, plan)
 	}

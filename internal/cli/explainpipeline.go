@@ -52,6 +52,8 @@ type explainedCall struct {
 	Attempts bound.Count     `json:"attempts"`          // null: any number
 	Timeout  time.Duration   `json:"timeout_ns,omitempty"`
 	Delays   []time.Duration `json:"delays_ns,omitempty"` // at most, after each failed attempt
+	Limits   []worst.Taken   `json:"limits,omitempty"`    // of the machine, that each attempt holds
+	Priority *int            `json:"priority,omitempty"`  // how soon it gets them; nil: it takes none
 	Worst    time.Duration   `json:"worst_case_ns"`
 	Bounded  bool            `json:"bounded"`
 	Element  bool            `json:"per_element,omitempty"`
@@ -63,6 +65,15 @@ type explainedCall struct {
 // longest way through them.
 func (s *streams) explainPipeline(p *dataflow.Pipeline) error {
 	x := explain(p)
+	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return len(c.Limits) > 0 }) {
+		c, err := machineLimits()
+		if err != nil {
+			return err
+		}
+		for i := range x.Calls {
+			worst.OnMachine(x.Calls[i].Limits, c)
+		}
+	}
 	if s.json {
 		return printJSON(s.out, x)
 	}
@@ -99,6 +110,10 @@ func explain(p *dataflow.Pipeline) *explainedPipeline {
 		}
 		if o := n.Call.Options; o != nil {
 			e.Options, e.Delays = ordered(o, n.Call.Fallback != plan.None), delaysOf(o)
+			e.Limits = worst.TakenBy(value.Map(o.Named, func(l check.NamedLimit) string { return l.Name })...)
+			if len(e.Limits) > 0 {
+				e.Priority = &o.Priority
+			}
 		}
 		x.Calls = append(x.Calls, e)
 	}
@@ -194,6 +209,7 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 		w.field(4, "made", made(c))
 		w.field(4, "order", strings.Join(c.Options, " → "))
 		w.field(4, "attempts", attemptsText(c))
+		w.limits(4, c.Limits, "each attempt", c.Priority)
 		w.field(4, "worst case", c.sum)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/worst"
 )
@@ -123,6 +124,7 @@ func (w *planWriter) mapPhase(m *worst.Map) {
 		w.field(2, f.Key, f.Value)
 	}
 	w.field(2, "parallel", m.Parallel+" at once"+m.Finds)
+	w.limits(2, m.Limits, "each item", nil)
 	w.field(2, "timeout", m.AgentTimeout.String()+" ("+m.Policy+")")
 	if m.Retry == nil {
 		w.field(2, "attempts", "1 for each item")
@@ -174,6 +176,7 @@ func (w *planWriter) step(indent int, number string, s *worst.Step, known []stri
 	} else {
 		w.retry(indent, s.Retry, "attempts")
 	}
+	w.limits(indent, s.Limits, "each attempt", s.Priority)
 	w.field(indent, "when failed", s.Afterwards)
 	w.field(indent, "executed", executed(s)+w.per)
 	w.field(indent, "worst case", cost(s.Worst))
@@ -194,6 +197,21 @@ func (w *planWriter) step(indent int, number string, s *worst.Step, known []stri
 		for i, inner := range g.Steps {
 			w.step(indent+2, fmt.Sprint(i+1), inner, s.Variables)
 		}
+	}
+}
+
+// limits writes which limits of the machine are taken, and how soon; nil where no priority
+// says that.
+func (w *planWriter) limits(indent int, list []worst.Taken, who string, priority *int) {
+	for i, t := range list {
+		key := ""
+		if i == 0 {
+			key = "limits"
+		}
+		w.field(indent, key, t.Text(who))
+	}
+	if priority != nil {
+		w.field(indent, "priority", fmt.Sprintf("%d (normal is %d)", *priority, option.NormalPriority))
 	}
 }
 

@@ -24,6 +24,7 @@ type builder struct {
 	// visited are the files whose steps are being planned, so that no circle of
 	// calls goes round.
 	visited []*workflow.File
+	agents  map[string]*workflow.Agent
 	asked   bool // servers ask for waits as long as they may
 	// grace is how long a command that is told to end continues, until it is killed.
 	grace bound.Span
@@ -34,6 +35,7 @@ type around struct {
 	scope   scope
 	factors []Factor         // innermost first
 	limits  map[string]Limit // of commands, by kind
+	held    []string         // limits of the machine
 }
 
 func (a around) inside(sc scope, f ...Factor) around {
@@ -61,7 +63,7 @@ func (b *builder) explain(f *workflow.File) *Plan {
 		Durability: f.Durability, Timeout: limit(f.Timeout), Iterations: max(f.MaxIterations, 1),
 		Findings: diag.List{}}
 	p.Where, p.Uncommitted = where(f), leftUncommitted(f)
-	b.plan, b.visited = p, []*workflow.File{f}
+	b.plan, b.visited, b.agents = p, []*workflow.File{f}, workflow.AllAgents(f)
 	sc := initial(f)
 	total := b.subWorkflows(f, sc)
 	if f.Kind == workflow.MapReduce {
@@ -219,6 +221,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	out := &Map{Input: inputText(m), Items: items(m), AgentTimeout: limit(m.AgentTimeout),
 		Policy: cmp.Or(m.TimeoutPolicy, "per_agent"), OnFailure: onItemFailure(ep), Stops: stops(m, ep), Alone: alone(m.Canary), Held: held(m, ep), Breaker: breaker(ep.Breaker)}
 	out.Parallel, out.Finds = atOnce(m)
+	out.Limits = TakenBy(workflow.LimitNames(m.ItemLimits)...)
 	b.plan.Map = out
 	out.Select = selection(m)
 	out.Retry = b.retryOf(ep.Retry, "the items' retry_config")
@@ -228,7 +231,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	}
 	agents := out.Retry.attempts()
 
-	at := around{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m)}
+	at := around{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m), held: workflow.LimitNames(m.ItemLimits)}
 	at.scope["BIDE_RECOVERED"] = true
 	if agents != bound.Number(1) {
 		at = at.inside(at.scope, Factor{agents, "agents of an item"})

@@ -99,6 +99,10 @@ type Step struct {
 	Timeouts []time.Duration `json:"timeout_by_attempt_ns,omitempty"`
 	Stall    Limit           `json:"stall_timeout"`
 	Retry    *Retry          `json:"retry,omitempty"`
+	// Limits are those of the machine that each attempt holds, and Priority how soon it gets
+	// them; nil where it takes none.
+	Limits   []Taken `json:"limits,omitempty"`
+	Priority *int    `json:"priority,omitempty"`
 	// Rounds is how often the step is begun anew after its handler; 1 without.
 	Rounds int `json:"rounds"`
 	// Afterwards says what becomes of the run when the step has failed.
@@ -240,6 +244,7 @@ type Map struct {
 	Budget  string   `json:"item_budget,omitempty"` // what an item may use, and all of them; "" for anything
 	Queue   string   `json:"merge_queue,omitempty"` // how items are merged; "" without a merge queue
 	Breaker *Breaker `json:"circuit_breaker,omitempty"`
+	Limits  []Taken  `json:"limits,omitempty"` // of the machine, that each item holds
 	Select  []Field  `json:"select,omitempty"`
 	// Agent is the worst case of one agent, Item that of one item.
 	Agent bound.Cost `json:"agent_worst_case"`

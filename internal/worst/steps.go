@@ -65,6 +65,7 @@ func (b *builder) step(s *workflow.Step, at around) *Step {
 		here.set(v.Name)
 	}
 	p.Variables = here.list()
+	p.takes()
 	p.Retry = b.retryOf(s.Retry, called(s))
 	p.Timeout = limit(s.Timeout)
 	if p.Timeouts = s.Timeouts; len(s.Timeouts) > 0 {
@@ -232,7 +233,7 @@ func (b *builder) attempt(a workflow.Action, l Limit) bound.Cost {
 
 // action is the cost of one attempt of the action.
 func (p *stepPlan) action(here scope) bound.Cost {
-	in := p.once
+	in := p.holding(p.once)
 	in.scope = here
 	switch a := p.of.Action.(type) {
 	case *workflow.WriteFile, *workflow.Analyze:
