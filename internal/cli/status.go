@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,6 +136,7 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 		}
 	}
 	var done []string
+	var wrong error // of runs that are named
 	for sum, err := range st.Runs(ctx) {
 		if err != nil && sum.ID == "" {
 			return err
@@ -144,7 +146,7 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 		case !all && !named:
 		case i.Status == event.Running || i.Status == unreadable:
 			if named {
-				return usagef("run %s is %s: only a run that waits for somebody can be dismissed", shortRun(sum.ID), words(i.Status))
+				wrong = errors.Join(wrong, usagef("run %s is %s: only a run that waits for somebody can be dismissed", shortRun(sum.ID), words(i.Status)))
 			}
 		case waits(i, sum, unmergedOf(i.Status, sum.Left)) && !st.Dismissed(sum):
 			if err := st.Dismiss(sum); err != nil {
@@ -152,16 +154,19 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 			}
 			done = append(done, shortRun(sum.ID))
 		case named:
-			return usagef("run %s waits for nobody: it is %s", shortRun(sum.ID), words(i.Status))
+			wrong = errors.Join(wrong, usagef("run %s waits for nobody: it is %s", shortRun(sum.ID), words(i.Status)))
 		}
 	}
-	switch len(done) {
-	case 0:
-		return o.printf("no run waits\n")
-	case 1:
-		return o.printf("run %s is dismissed; bide runs has it still\n", done[0])
+	text := fmt.Sprintf("%d runs are dismissed; bide runs has them still\n", len(done))
+	switch {
+	case len(done) == 1:
+		text = fmt.Sprintf("run %s is dismissed; bide runs has it still\n", done[0])
+	case len(done) == 0 && wrong != nil:
+		return wrong
+	case len(done) == 0:
+		text = "no run waits\n"
 	}
-	return o.printf("%d runs are dismissed; bide runs has them still\n", len(done))
+	return errors.Join(o.print(text), wrong)
 }
 
 // waits reports whether a run that is over waits for somebody.

@@ -133,7 +133,14 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 	case "resume":
 		return []string{"resume", id, "-q"}, nil, nil
 	case "dismiss":
-		return []string{"status", "--dismiss", id}, nil, nil
+		args = []string{"status", "--dismiss", id}
+		for _, also := range form["also"] {
+			if also, err = p.opt.Store.Find(also); err != nil {
+				return nil, nil, err
+			}
+			args = append(args, "--dismiss", also)
+		}
+		return args, nil, nil
 	case "merge":
 		return []string{"worktree", "merge", id}, nil, nil
 	case "stop":

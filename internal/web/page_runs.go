@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -33,7 +34,9 @@ type runsBody struct {
 	// stand with it, some are folded.
 	WaitsSay         string
 	Waits, MoreWaits []WaitingRun
-	Change           bool // there are buttons
+	// DismissAll are the runs of both where there are several, and the page may dismiss them.
+	DismissAll []string
+	Change     bool // there are buttons
 }
 
 // filter is a link that turns a filter on or off.
@@ -83,6 +86,9 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) {
 		}
 		n := min(maxWaits, len(w.Runs))
 		b.Waits, b.MoreWaits = w.Runs[:n], w.Runs[n:]
+		if b.Change && len(w.Runs) > 1 {
+			b.DismissAll = value.Map(w.Runs, func(w WaitingRun) string { return w.ID })
+		}
 	}
 	b.Next, b.Previous = turn(r, q.From, len(f.Entries), f.Fit)
 	p.problem(w, r, p.show(w, "runs", frame{Title: "Runs", Live: fmt.Sprintf("runs=%d", f.Version), Body: b}))

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func TestWhatWaits(t *testing.T) {
 	for _, want := range []string{
 		">6 runs wait for you, and 2 are dismissed<", "&lt;b&gt;import", "30 of 200 items failed", "20 × network", "the work is in a branch", "git merge --no-ff x",
 		"bide dlq retry " + short + " --filter &#39;class == &#34;network&#34;&#39;", `name="filter" value="class == &#34;network&#34;"`,
-		`action="/runs/` + id + `/dismiss"`, `action="/runs/` + id + `/resume"`, `action="/runs/` + id + `/merge"`, "<summary>2 more</summary>",
+		`action="/runs/` + id + `/dismiss"`, `data-confirm="Dismiss the 6 runs that are shown here? They stay in the list of runs, and wait again if they fail once more."`, `<input type="hidden" name="also" value="` + id + `">`, ">Dismiss these 6<", `action="/runs/` + id + `/resume"`, `action="/runs/` + id + `/merge"`, "<summary>2 more</summary>",
 	} {
 		if !strings.Contains(section, want) {
 			t.Errorf("the page does not say %s:\n%s", want, section)
@@ -68,6 +69,23 @@ func TestWhatWaits(t *testing.T) {
 	if got := read(t, said); got != "status|--dismiss|"+id+"|" {
 		t.Errorf("the program was given %q", got)
 	}
+	other := s.run(journal.Header{Name: "other"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.RunFinished, Status: event.Failed})
+	if code, to := s.press(id, "dismiss", url.Values{"also": {other}}); code != http.StatusSeeOther || to != "/" {
+		t.Errorf("a dismissal of all gives status %d and leads to %s", code, to)
+	}
+	if got := read(t, said); got != "status|--dismiss|"+id+"|--dismiss|"+other+"|" {
+		t.Errorf("the program was given %q", got)
+	}
+	if code, _ := s.press(id, "dismiss", url.Values{"also": {"--json"}}); code != http.StatusNotFound {
+		t.Errorf("the dismissal of a run that is not there gives status %d", code)
+	}
+	waiting.Store(&Waiting{Says: "1 run waits for you", Runs: w.Runs[:1]})
+	s.waits.forget()
+	if strings.Contains(s.page("/"), "Dismiss these") {
+		t.Error("one run has a button that dismisses all")
+	}
+	waiting.Store(&Waiting{Says: "no run waits for you; 7 runs are dismissed, see bide runs"})
+	s.waits.forget()
 	if body := s.page("/"); !strings.Contains(body, "No run waits for you; 7 runs are dismissed") || strings.Contains(body, `class="todo"`) {
 		t.Error("the page shows what waited before the dismissal")
 	}
