@@ -53,8 +53,24 @@ func (a *activities) lane(ctx context.Context, l cluster.Lease) (cluster.Settled
 	defer telling.Wait()
 	tell, over := context.WithCancel(ctx)
 	defer over()
+	info := activity.GetInfo(ctx)
+	ended := a.worker.Work.Lease(info.StartedTime.Sub(info.ScheduledTime)) // both by the server's clock
 	out, err := a.worker.Lane(ctx, l, drain, func(first int) { telling.Go(func() { a.slow(tell, l, first) }) })
+	ended(outcomeOf(err))
 	return out, final(err)
+}
+
+// outcomeOf is how a lease ended on its worker, in the words of how its lane ends.
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return laneSettled
+	case errors.As(err, new(*cluster.SupersededError)):
+		return laneOver
+	case errors.Is(err, context.Canceled):
+		return laneLost // the server has given it up, and another worker has its items
+	}
+	return laneBroken
 }
 
 // slow tells a run, until it knows or the lane has ended, how many items a lane keeps that
@@ -69,6 +85,9 @@ func (a *activities) slow(ctx context.Context, l cluster.Lease, first int) {
 }
 
 func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.HomeDone, error) {
+	if activity.GetInfo(ctx).TaskQueue == laneQueue { // else it comes to the worker beside its slots
+		defer a.worker.Work.Slot()()
+	}
 	ctx, _, end := a.alive(ctx, t.Run, homeBeat)
 	defer end()
 	out, err := a.worker.Home(ctx, t)
@@ -103,11 +122,24 @@ func (a *activities) begin(ctx context.Context, run, store string) (cluster.Orde
 func (a *activities) record(ctx context.Context, run, store string, e cluster.Entry) error {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
+	info, began := activity.GetInfo(ctx), time.Now()
 	s, err := a.worker.Open(store)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Run(run).Record(e)
 	}
-	return overOr(s.Run(run).Record(e))
+	a.worker.Work.Recorded(info.StartedTime.Sub(info.ScheduledTime)+time.Since(began), classOf(err))
+	return overOr(err)
+}
+
+// classOf is the class of an error of the store; "" of none.
+func classOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, new(*cluster.SupersededError)):
+		return lifeIsOver
+	}
+	return storeFails
 }
 
 func (a *activities) stop(ctx context.Context, run, store string, q cluster.Stop) error {

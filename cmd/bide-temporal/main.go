@@ -24,6 +24,7 @@ import (
 	"github.com/bide-dev/bide/cmd/bide-temporal/database"
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/telemetry"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
@@ -183,6 +184,10 @@ func work(text string, stores []string) error {
 		return err
 	}
 	mine.Queue = mainQueue + ".home." + rand.Text()
+	measured, err := measure(mine, slots)
+	if err != nil {
+		return errors.Join(err, mine.Close())
+	}
 	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c), signal: signals(c)}
 	// The commands of lanes may keep a workflow from a processor for more than the usual second.
 	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second})
@@ -211,9 +216,42 @@ func work(text string, stores []string) error {
 		short.Stop()
 		close(done)
 	}()
+	hurry, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	select {
 	case <-done:
+		go func() {
+			select {
+			case <-ch:
+				cancel()
+			case <-hurry.Done():
+			}
+		}()
 	case <-ch:
+		cancel()
 	}
-	return mine.Close()
+	err = mine.Close()
+	measured(hurry)
+	return err
+}
+
+// measure begins to send what a worker does, where the settings of telemetry say so. The
+// result sends the last of it, within a bound, or not at all where its context has ended: how
+// the collector fares changes nothing for the work.
+func measure(w *cluster.Worker, slots int) (end func(context.Context), err error) {
+	note := func(text string) { fmt.Fprintf(os.Stderr, "bide: %s\n", text) }
+	cfg, err := telemetry.FromEnv(os.Environ(), telemetry.Version())
+	if err != nil {
+		return nil, err
+	}
+	work, sink, err := telemetry.StartWork(cfg, telemetry.Options{Out: os.Stderr, Note: note}, slots)
+	if err != nil || sink == nil {
+		return func(context.Context) {}, err
+	}
+	w.Work = work
+	return func(ctx context.Context) {
+		if err := sink.Close(ctx); err != nil {
+			note(err.Error())
+		}
+	}, nil
 }

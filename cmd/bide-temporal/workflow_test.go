@@ -31,12 +31,13 @@ import (
 
 // place is a run in a store.
 type place struct {
-	t     *testing.T
-	dir   string // where steps run
-	home  *journal.Store
-	store cluster.Store
-	run   string
-	env   *testsuite.TestWorkflowEnvironment
+	t      *testing.T
+	dir    string // where steps run
+	home   *journal.Store
+	store  cluster.Store
+	run    string
+	env    *testsuite.TestWorkflowEnvironment
+	worker *cluster.Worker
 }
 
 func newPlace(t *testing.T, text string, items int) *place {
@@ -136,6 +137,7 @@ func newPlaceIn(t *testing.T, store cluster.Store, flow, text string, items int,
 			t.Error(err)
 		}
 	})
+	p.worker = w
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(silent())
 	p.env = suite.NewTestWorkflowEnvironment()

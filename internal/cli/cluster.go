@@ -457,6 +457,8 @@ A worker runs the commands of every run that reaches it. Where others can reach 
 server, give all workers and all who start runs a key (BIDE_TEMPORAL_KEY_FILE): then it
 refuses runs that were started without. --store refuses runs in other stores.
 
+With the OTEL_… variables of telemetry set, it sends metrics of what it does.
+
 An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 s, and
 other workers continue. A second one ends it at once.`,
 		Example: `  bide worker --slots 8

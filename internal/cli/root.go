@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/telemetry"
 	"github.com/spf13/cobra"
 )
 
@@ -139,14 +139,8 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 	return root
 }
 
-// version is the module's version, or the commit that was built.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return info.Main.Version
-}
+// version is that of the program.
+func version() string { return telemetry.Version() }
 
 // openStore opens the state directory.
 func (a *app) openStore() (*journal.Store, error) {

@@ -90,7 +90,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	if git != nil {
 		git.mine, git.log, git.all = t.Life, func(int) *writer { return log }, func() []*writer { return []*writer{log} }
 	}
-	h := homeRun{w: w, t: t, home: home, shared: shared, log: log}
+	h := homeRun{w: w, t: t, home: home, shared: shared, log: log, measure: w.Work.Part()}
 	softly, soft := context.WithCancel(context.Background())
 	defer soft()
 	hardly, hard := context.WithCancel(ctx)
@@ -144,6 +144,8 @@ type homeRun struct {
 	shared Shared
 	log    *writer
 	out    HomeDone
+	// measure is told what is recorded.
+	measure func(facts []event.Event)
 }
 
 // kept writes what is recorded into the log. That a run is interrupted is not so
@@ -164,7 +166,11 @@ func (h *homeRun) kept(facts []event.Event) error {
 	if err != nil {
 		return err
 	}
-	return h.log.record(facts)
+	if err := h.log.record(facts); err != nil {
+		return err
+	}
+	h.measure(facts)
+	return nil
 }
 
 // items hands the work items to the store.

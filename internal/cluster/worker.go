@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/telemetry"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/gofrs/flock"
 )
@@ -32,6 +33,9 @@ type Worker struct {
 	// Queue is where work comes for this worker alone; "" is nowhere. It is set before the
 	// worker does anything.
 	Queue string
+	// Work measures what the worker does; nil measures nothing. It is set before the worker
+	// does anything.
+	Work *telemetry.Work
 
 	mu       sync.Mutex
 	copies   map[string]*keptCopy
@@ -224,6 +228,8 @@ type session struct {
 	err    error
 	shared Shared
 	files  string // the directory of its large outputs
+	// measure is told what is recorded.
+	measure func(facts []event.Event)
 
 	mu    sync.Mutex
 	logs  map[int]*writer // of the items that run, by index
@@ -249,7 +255,7 @@ func (w *Worker) session(l Lease, store Store) *session {
 	defer w.mu.Unlock()
 	s := w.sessions[key]
 	if s == nil {
-		s = &session{w: w, key: key, ready: make(chan struct{}), done: make(chan struct{}), quit: make(chan struct{}), logs: map[int]*writer{}}
+		s = &session{w: w, key: key, ready: make(chan struct{}), done: make(chan struct{}), quit: make(chan struct{}), logs: map[int]*writer{}, measure: w.Work.Part()}
 		s.softly, s.soft = context.WithCancel(context.Background())
 		s.hardly, s.hard = context.WithCancel(context.Background())
 		w.sessions[key] = s
@@ -387,7 +393,11 @@ func (s *session) kept(facts []event.Event) error {
 	if err != nil {
 		return err
 	}
-	return log.record(facts)
+	if err := log.record(facts); err != nil {
+		return err
+	}
+	s.measure(facts)
+	return nil
 }
 
 // sync has the logs of all lanes on the disk.

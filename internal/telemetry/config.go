@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,15 @@ type Config struct {
 // Enabled reports whether anything is sent.
 func (c *Config) Enabled() bool {
 	return c != nil && slices.ContainsFunc(c.Signals[:], func(e Endpoint) bool { return e.Exporter != None })
+}
+
+// Version is the version of the program's module, or the commit that was built.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "devel"
+	}
+	return info.Main.Version
 }
 
 // FromEnv reads the settings from the OTEL_… variables of an environment, and the

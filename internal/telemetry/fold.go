@@ -32,6 +32,9 @@ type Fold struct {
 	Metrics *Metrics
 	// Items says which items get spans.
 	Items string
+	// Part: the events are those of a part of a run that several workers share. What is of the
+	// whole run is not measured then, but what this worker does is.
+	Part bool
 	// Lives is how many lives the run had before the first event, and First the
 	// span of the first of them.
 	Lives int
@@ -211,6 +214,9 @@ const retrying = "retrying"
 
 // moves notes where an item stands that may continue; "" for one that does.
 func (f *Fold) moves(index int, state string) {
+	if f.Part {
+		return // another worker may have it next
+	}
 	if old := f.stands[index]; old != "" {
 		f.count("bide.items", -1, Attr{"bide.item.state", old})
 		delete(f.stands, index)
@@ -232,8 +238,20 @@ func (f *Fold) run(pairs ...string) []Attr {
 	return attrs
 }
 
+// ofRun are the metrics of a whole run, and ofWorker those that take their place in a part.
+var (
+	ofRun = map[string]bool{"cicd.pipeline.run.duration": true, "cicd.pipeline.run.active": true, "cicd.pipeline.run.errors": true,
+		"cicd.worker.count": true, "bide.items": true, "bide.runs.held": true}
+	ofWorker = map[string]bool{"bide.worker.items": true, "bide.worker.item.duration": true}
+)
+
+// measures reports whether a metric is measured here.
+func (f *Fold) measures(name string) bool {
+	return f.Metrics != nil && !(f.Part && ofRun[name]) && (f.Part || !ofWorker[name])
+}
+
 func (f *Fold) count(name string, v float64, attrs ...Attr) {
-	if f.Metrics != nil {
+	if f.measures(name) {
 		f.Metrics.add(name, v, attrs)
 	}
 }
@@ -395,7 +413,7 @@ func (f *Fold) attemptEnded(e event.Event) {
 }
 
 func (f *Fold) observe(name string, v float64, attrs ...Attr) {
-	if f.Metrics != nil {
+	if f.measures(name) {
 		f.Metrics.observe(name, v, attrs)
 	}
 }
@@ -470,6 +488,7 @@ func (f *Fold) itemStarted(e event.Event) {
 	f.moves(e.Index, "")
 	f.items[e.Index] = &openItem{attempt: e.Attempt, start: e.Time}
 	f.running++
+	f.count("bide.worker.items", 1)
 	f.count("bide.items", 1, Attr{"bide.item.state", event.Running})
 	f.count("cicd.worker.count", 1, Attr{"cicd.worker.state", "busy"})
 }
@@ -487,6 +506,9 @@ func (f *Fold) itemEnded(e event.Event) {
 		status = retrying
 		source, delay := wait(e)
 		f.observe("bide.retry.delay", delay.Seconds(), Attr{"bide.retry.source", source})
+	}
+	if it != nil {
+		f.observe("bide.worker.item.duration", e.Time.Sub(it.start).Seconds(), Attr{"bide.item.state", cmp.Or(status, "returned")})
 	}
 	switch status {
 	case event.Interrupted:

@@ -27,6 +27,9 @@ type Options struct {
 	Home string
 	// Out is where the console exporter writes.
 	Out io.Writer
+	// Note, if not nil, is told when metrics cannot be sent, and when they are sent again: of
+	// what lives for long, Close would tell too late.
+	Note func(text string)
 }
 
 // FileInterval is how often a metrics file is written.
@@ -147,7 +150,9 @@ func (s *Sink) run(ctx context.Context) {
 		case <-batches.C:
 			s.flush(ctx, Traces, Logs)
 		case <-metrics.C:
+			before := s.failed[MetricsSignal]
 			s.flush(ctx, MetricsSignal)
+			s.note(ctx, before)
 		case <-file.C:
 			s.writeFile()
 		}
@@ -186,16 +191,32 @@ func (s *Sink) flush(ctx context.Context, signals ...Signal) {
 				if m == nil {
 					return
 				}
-				if err := s.senders[sig].send(ctx, m); err != nil {
+				err := s.senders[sig].send(ctx, m)
+				if sig == MetricsSignal { // what is sent later tells of the time before, too
 					s.failed[sig] = err
-				}
-				if sig == MetricsSignal {
 					return
+				}
+				if err != nil {
+					s.failed[sig] = err
 				}
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// note tells of a change in whether metrics are sent. before is their failure before the last
+// attempt.
+func (s *Sink) note(ctx context.Context, before error) {
+	now := s.failed[MetricsSignal]
+	if s.opt.Note == nil || ctx.Err() != nil || (before == nil) == (now == nil) {
+		return
+	}
+	if now != nil {
+		s.opt.Note(fmt.Sprintf("telemetry: metrics: %v; they are sent when the collector takes them", now))
+		return
+	}
+	s.opt.Note("telemetry: metrics: the collector takes them again")
 }
 
 // next takes the next batch of a signal; nil where there is nothing to send.
