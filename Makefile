@@ -46,14 +46,15 @@ cluster-check:
 	cd cmd/bide-temporal && $(GO) vet ./... && GOOS=darwin $(GO) vet $(UNRUN) ./... && $(GO) tool workflowcheck -config workflowcheck.yml .
 	cd cmd/bide-temporal && CGO_ENABLED=1 GOFLAGS= $(GO) test $(RACE) -short -vet=off -timeout 20m -parallel 16 ./...
 
-# Needs Go and git, nothing else; modules are fetched by go itself. More than a third
-# of the time from an empty cache is the compiler's: it and the linker make no tables for
-# debuggers (which stack traces do not need), and it, the tests and the checks collect their
-# garbage less often: staticcheck takes half the time, the compiler a sixth less. The database is C that was translated: to watch every word of
-# memory that it touches takes a third of the time of all tests, and finds nothing of
-# ours. And the detector would have each test program sleep for a second when it ends
-# well. Paths are trimmed, so that what is compiled serves every clone. Three packages at
-# once, as tests wait for much of their time.
+# Needs Go and git, nothing else; modules are fetched by go itself. More than a third of
+# the time from an empty cache is the compiler's: it and the linker make no tables for
+# debuggers (which stack traces do not need), and it, the tests and the checks collect
+# their garbage less often: staticcheck takes half the time, the compiler a sixth less.
+# The database is C that was translated: to watch every word of memory that it touches
+# takes a third of the time of all tests, and finds nothing of ours. And the detector
+# would have each test program sleep for a second when it ends well. Paths are trimmed, so
+# that what is compiled serves every clone. Three packages at once, as tests wait for much
+# of their time.
 RACE = -race -trimpath -gcflags=all=-dwarf=false -gcflags='modernc.org/...=-race=false -d=checkptr=0 -dwarf=false'
 test checks machines: export GOGC = 400
 test: export GORACE = atexit_sleep_ms=0
