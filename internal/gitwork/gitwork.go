@@ -264,11 +264,22 @@ func (g *Work) ownWorktree(ctx context.Context) error {
 		g.x.Note("a git that was killed left %s, which is removed", name)
 	}
 	g.tellLost()
-	if n := len(tree.LeftOut); n > 0 {
+	left := g.usersOwn(tree.LeftOut)
+	if n := len(left); n > 0 {
 		g.x.Note("%s of your working tree %s not in the run's worktree (%s): commit what is to be there, or run with --isolation none",
-			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), diag.First(tree.LeftOut, 3))
+			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), diag.First(left, 3))
 	}
 	return nil
+}
+
+// usersOwn are the names in the user's working tree that are not below the home of runs,
+// which may stand in it.
+func (g *Work) usersOwn(names []string) []string {
+	home, err := filepath.Rel(g.Repo.Dir(), filepath.Dir(filepath.Dir(g.Home)))
+	if err != nil || !filepath.IsLocal(home) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, filepath.ToSlash(home)+"/") })
 }
 
 // tellBehind says that what runs again does not see what was committed since the run began.
