@@ -118,8 +118,9 @@ func (d *plainDisplay) Emit(e event.Event) {
 	if d.quiet && e.Class != event.Logged && !(d.warns && isWarning(e)) {
 		return
 	}
+	label := d.labelOf(e) // which the end of a step forgets
 	for _, line := range d.lines(e) {
-		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitLine(line, d.labelOf(e), d.columns(d.err)))+"\n"))
+		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitEvent(e, line, label, d.columns(d.err)))+"\n"))
 	}
 }
 
@@ -253,7 +254,7 @@ func (d *plainDisplay) close(s *engine.Summary) {
 	defer d.mu.Unlock()
 	if held := d.held; held.line != "" {
 		d.held = heldLine{}
-		fmt.Fprintln(d.err, "bide: "+held.line)
+		fmt.Fprintln(d.err, fitLine("bide: "+held.line, "", d.columns(d.err)))
 	}
 	for _, line := range d.failed.rest() {
 		fmt.Fprintln(d.err, d.paint(fitLine(line, "", d.columns(d.err))))

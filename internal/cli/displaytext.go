@@ -17,7 +17,7 @@ import (
 )
 
 // fitLine has a line fit a terminal: what a step is called matters least, as far as
-// it can be told by its beginning.
+// it can be told by its beginning. What is still too long is folded, to three lines at most.
 func fitLine(line, label string, width int) string {
 	if width <= 0 || widthOf(line) <= width {
 		return line
@@ -27,9 +27,25 @@ func fitLine(line, label string, width int) string {
 	}
 	next := max(strings.LastIndex(line, "; attempt "), strings.LastIndex(line, "; tolerated,")) // which matter more than the end of an error
 	if next < 0 {
-		next = len(line)
+		return someLines(line, width, "  ")
 	}
-	return cut(line[:next], width-widthOf(line[next:])) + line[next:]
+	head, tail := line[:next], line[next:]
+	for {
+		folded := fold(head+tail, width, "  ")
+		if n := widthOf(head); strings.Count(folded, "\n") < mostLines || n < leastLabel {
+			return folded
+		}
+		head = cut(head, widthOf(head)-1)
+	}
+}
+
+// fitEvent has the line of an event fit a terminal. A note is there as a whole: it may end
+// with what is to be done.
+func fitEvent(e event.Event, line, label string, width int) string {
+	if e.Type == event.Note && !itemError(e) {
+		return fold(line, width, "  ")
+	}
+	return fitLine(line, label, width)
 }
 
 // leastLabel is how many columns of a step's label stay.

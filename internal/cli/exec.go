@@ -229,7 +229,7 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 	}
 	status := statusOf(err)
 	if status == 127 && len(x.args) == 1 && strings.ContainsAny(x.args[0], " \t\n") && !isText(x.args[0]) {
-		x.say("that was looked for as one program's name; for a text that a shell reads write " + diag.ShellWord("shell: "+x.args[0]))
+		x.say("that was looked for as one program's name; for a text that a shell reads put \"shell: \" before it: " + diag.ShellWord(diag.Clip("shell: "+x.args[0], shownName)))
 	}
 	return exitError(status)
 }
@@ -421,6 +421,9 @@ func (x *execCommand) fallBack(sig *interrupts, fallback workflow.Action) error 
 	return nil
 }
 
+// shownName is how many characters of a name that is none a message has.
+const shownName = 60
+
 // statusOf is the exit status for an error, in the convention of the shell.
 func statusOf(err error) int {
 	var code interface{ ExitCode() int }
@@ -481,7 +484,7 @@ func (x *execCommand) pastDelays(attempt int) string {
 
 func (x *execCommand) say(msg string) {
 	if !x.quiet && !x.json {
-		fmt.Fprintf(x.output.err, "bide: %s\n", msg)
+		fmt.Fprintln(x.output.err, fold("bide: "+msg, x.columns(x.err), "  "))
 	}
 }
 

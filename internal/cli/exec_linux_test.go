@@ -294,7 +294,7 @@ func TestExecTells(t *testing.T) {
 		not    string
 	}{
 		{[]string{"--attempts", "4", "--", "no-such-program"}, 127, []string{"attempt 1 of 4 failed"}, "attempt 2"},
-		{[]string{"--attempts", "4", "--", "echo hi | cat"}, 127, []string{`write 'shell: echo hi | cat'`}, ""},
+		{[]string{"--attempts", "4", "--", "echo hi | cat"}, 127, []string{`put "shell: " before it: 'shell: echo hi | cat'`}, ""},
 		{[]string{"--timeout", "1", "--", "true"}, 2, []string{`did you mean "1s"`}, "bare number"},
 		{[]string{"--attempts", "4", "shell:no-such-program"}, 127, nil, "attempt 2"},
 		{[]string{"--attempts", "4", "--", "/etc/passwd"}, 126, []string{"permission denied"}, "attempt 2"},

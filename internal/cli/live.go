@@ -99,8 +99,9 @@ func (d *liveDisplay) Emit(e event.Event) {
 	if e.Type == event.StepFinished || e.Type == event.AttemptFailed {
 		d.rest()
 	}
+	label := d.labelOf(e) // which the end of a step forgets
 	for _, line := range d.lines(e) {
-		d.above(d.err, d.paint(line)+"\n")
+		d.above(d.err, d.paint(fitEvent(e, line, label, d.columns(d.err)))+"\n")
 	}
 }
 

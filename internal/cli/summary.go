@@ -51,7 +51,12 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 		fmt.Fprintln(w, fold("  agents: "+usageText(*s.Usage), width, "    "))
 	}
 	if s.Message != "" && s.Status == event.Failed {
-		fmt.Fprintln(w, indent(strings.TrimSpace(s.Message), "  "))
+		for line := range strings.SplitSeq(indent(strings.TrimSpace(s.Message), "  "), "\n") {
+			if !strings.HasPrefix(line, "   ") { // a line of a file, with the marks below it
+				line = fold(line, width, "    ")
+			}
+			fmt.Fprintln(w, line)
+		}
 	}
 	switch {
 	case s.Status == event.Interrupted:

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // StartKind tells why a command could not be started.
@@ -47,16 +49,24 @@ type StartError struct {
 }
 
 func (e *StartError) Error() string {
-	text := fmt.Sprintf("cannot start %q", e.Path)
+	text := fmt.Sprintf("cannot start %q", diag.Clip(e.Path, longestPath))
 	if e.Dir != "" {
 		text += fmt.Sprintf(" in %q", e.Dir)
 	}
-	text += ": " + e.Err.Error()
+	cause := e.Err
+	if of, ok := errors.AsType[*fs.PathError](cause); ok && of.Path == e.Path {
+		cause = of.Err // the path is there already
+	}
+	text += ": " + cause.Error()
 	if e.Advice != "" {
 		text += "; " + e.Advice
 	}
 	return text
 }
+
+// longestPath is how many characters of a path an error shows: one that is longer may be a
+// text for a shell.
+const longestPath = 200
 
 func (e *StartError) Unwrap() error { return e.Err }
 
