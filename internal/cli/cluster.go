@@ -75,7 +75,8 @@ func beside() (string, error) {
 	return path, nil
 }
 
-// temporal runs bide-temporal to its end, and gives what it printed.
+// temporal runs bide-temporal to its end, and gives what it printed. When ctx ends, it is killed
+// with all that it has begun.
 func temporal(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	program, err := beside()
 	if err != nil {
@@ -85,6 +86,7 @@ func temporal(ctx context.Context, in io.Reader, args ...string) (string, error)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for bide
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Run(); err != nil {
 		text := cmp.Or(strings.TrimSpace(errs.String()), err.Error())
 		return "", errors.New(strings.TrimPrefix(text, "bide: "))
@@ -517,10 +519,13 @@ found on PATH or where "go install" puts it.`,
 	return cmd
 }
 
+// devDatabase is the name of the development server's database, in bide's directory of state.
+const devDatabase = "temporal.db"
+
 func (o *devOptions) run() error {
 	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	return become("dev", filepath.Join(st.Dir, "temporal.db"), strconv.Itoa(o.slots))
+	return become("dev", filepath.Join(st.Dir, devDatabase), strconv.Itoa(o.slots))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
@@ -32,13 +33,9 @@ something holds up a run.`,
 }
 
 func (o *clusterStatusOptions) run(ctx context.Context) error {
-	text, err := temporal(ctx, nil, "cluster")
+	s, err := clusterState(ctx)
 	if err != nil {
 		return err
-	}
-	var s cluster.State
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("bide-temporal says %q: is it of the same version as bide?", text)
 	}
 	if o.json {
 		err = printJSON(o.out, s)
@@ -51,33 +48,27 @@ func (o *clusterStatusOptions) run(ctx context.Context) error {
 	return err
 }
 
+// clusterState asks the server how workers and runs stand.
+func clusterState(ctx context.Context) (s cluster.State, err error) {
+	text, err := temporal(ctx, nil, "cluster")
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("bide-temporal says %q: is it of the same version as bide?", text)
+	}
+	return s, nil
+}
+
 func (o *clusterStatusOptions) print(s cluster.State, now time.Time) error {
-	if err := o.printf("Temporal at %s, namespace %s, protocol %d\n", s.Address, s.Namespace, s.Protocol); err != nil {
-		return err
-	}
-	if err := o.printf("%s, %s\n", diag.Count(len(s.Workers), "worker"), diag.Count(s.Slots, "slot")); err != nil {
-		return err
-	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n", s.Server(), s.Work())
 	for _, w := range s.Workers {
-		if err := o.printf("  %s: %s, heard of %s ago\n", w.Name, diag.Count(w.Slots, "slot"), now.Sub(w.Heard).Round(time.Second)); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "  %s: %s, heard of %s\n", w.Name, diag.Count(w.Slots, "slot"), w.Ago(now))
 	}
-	waits := "nothing waits for a slot"
-	if s.Waiting > 0 {
-		waits = fmt.Sprintf("%s for a slot, for up to %s", diag.Count(s.Waiting, "lease waits", "leases wait"), s.For.Round(time.Second))
-	}
-	if err := o.printf("%s\n%s\n", waits, diag.Count(len(s.Runs), "run in progress", "runs in progress")); err != nil {
-		return err
-	}
+	fmt.Fprintf(&b, "%s\n%s\n", s.Waits(), s.Progress())
 	for _, r := range s.Runs {
-		text := diag.Count(r.Leases, "open lease")
-		if r.Trouble != "" {
-			text = "held up: " + r.Trouble
-		}
-		if err := o.printf("  %s: since %s, %s\n", shortRun(r.Run), r.Since.Local().Format(time.DateTime), text); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "  %s: since %s, %s\n", shortRun(r.Run), r.Since.Local().Format(time.DateTime), r.Says())
 	}
-	return nil
+	return o.printf("%s", b.String()) // which has short names for runs
 }

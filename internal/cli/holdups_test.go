@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -143,32 +145,90 @@ func page(t *testing.T, st *journal.Store, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	return html.UnescapeString(visit(t, s).page(path))
+}
+
+// visitor is a browser that was let in.
+type visitor struct {
+	t       *testing.T
+	client  http.Client
+	address string
+}
+
+// visit serves until the test ends, and lets a browser in.
+func visit(t *testing.T, s *web.Server) *visitor {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Serve(ctx) }()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text []byte
-	inside, _, _ := strings.Cut(s.URL(path), "?")
-	for _, address := range []string{s.URL(path), inside} { // the first lets the browser in
-		resp, err := (&http.Client{Jar: jar}).Get(address)
-		if err != nil {
-			t.Fatal(err)
+	v := &visitor{t: t, client: http.Client{Jar: jar}}
+	entrance := s.URL("/")
+	v.address, _, _ = strings.Cut(entrance, "/?")
+	v.get(entrance)
+	return v
+}
+
+// page gives a page as it is sent.
+func (v *visitor) page(path string) string {
+	v.t.Helper()
+	return v.get(v.address + path)
+}
+
+func (v *visitor) get(address string) string {
+	v.t.Helper()
+	resp, err := v.client.Get(address)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		v.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// until asks for a page until it has a text, and gives it.
+func (v *visitor) until(path, text string) string {
+	v.t.Helper()
+	for late := time.After(time.Minute); ; {
+		body := v.page(path)
+		if strings.Contains(body, text) {
+			return body
 		}
-		if text, err = io.ReadAll(resp.Body); err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Fatal(err)
+		select {
+		case <-late:
+			v.t.Fatalf("%s never says %q:\n%s", path, text, v.text(body))
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return html.UnescapeString(string(text))
+}
+
+var (
+	lineEnds = regexp.MustCompile(`</(h1|h2|p|tr|li)>`)
+	cellEnds = regexp.MustCompile(`</(th|td)>`)
+	tags     = regexp.MustCompile(`<[^>]*>`)
+)
+
+// text is what a page says, without what is around it: a line for each sentence and row.
+func (v *visitor) text(body string) string {
+	_, body, _ = strings.Cut(body, "<main")
+	body, _, _ = strings.Cut("<main"+body, "</main>")
+	body = tags.ReplaceAllString(cellEnds.ReplaceAllString(lineEnds.ReplaceAllString(strings.Join(strings.Fields(body), " "), "\n"), " "), "")
+	var lines []string
+	for line := range strings.Lines(body) {
+		if line = strings.Join(strings.Fields(html.UnescapeString(line)), " "); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }

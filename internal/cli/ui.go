@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/files"
@@ -143,7 +145,27 @@ func (s *streams) uiBeside(st *journal.Store) (end func() error, err error) {
 func (s *streams) dashboard(opt web.Options) (*web.Server, error) {
 	opt.Reissued = func(url string) { fmt.Fprintf(s.err, "bide: for another browser: %s\n", url) }
 	opt.Waiting = func(ctx context.Context) (web.Waiting, error) { return waiting(ctx, opt.Store) }
+	opt.Machines, opt.OnMachines = clusterState, namesServer(opt.Store.Dir)
 	return web.New(opt)
+}
+
+// namesServer reports whether something on this machine names a Temporal server: a variable, the
+// file of Temporal's own tools, or the development server of `bide cluster dev`, whose database
+// is in home.
+func namesServer(home string) bool {
+	for _, v := range os.Environ() {
+		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "TEMPORAL_") && value != "" {
+			return true
+		}
+	}
+	paths := []string{filepath.Join(home, devDatabase)}
+	if dir, err := os.UserConfigDir(); err == nil {
+		paths = append(paths, filepath.Join(dir, "temporalio", "temporal.toml"))
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
 }
 
 // browse opens an address in a browser, and says so where it could not. What it

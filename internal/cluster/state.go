@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // State is how workers and runs of a server stand, as bide-temporal tells it.
@@ -19,11 +22,39 @@ type State struct {
 	Runs    []SeenRun     `json:"runs"`
 }
 
+// Server says which server it is.
+func (s *State) Server() string {
+	return fmt.Sprintf("Temporal at %s, namespace %s, protocol %d", s.Address, s.Namespace, s.Protocol)
+}
+
+// Work says how many workers there are, and how many slots they have together.
+func (s *State) Work() string {
+	return diag.Count(len(s.Workers), "worker") + ", " + diag.Count(s.Slots, "slot")
+}
+
+// Waits says what waits for a slot, and for how long.
+func (s *State) Waits() string {
+	if s.Waiting == 0 {
+		return "nothing waits for a slot"
+	}
+	return fmt.Sprintf("%s for a slot, for up to %s", diag.Count(s.Waiting, "lease waits", "leases wait"), s.For.Round(time.Second))
+}
+
+// Progress says how many runs are in progress.
+func (s *State) Progress() string {
+	return diag.Count(len(s.Runs), "run in progress", "runs in progress")
+}
+
 // SeenWorker is a worker that the server has heard of lately.
 type SeenWorker struct {
 	Name  string    `json:"name"`
 	Slots int       `json:"slots"`
 	Heard time.Time `json:"heard"`
+}
+
+// Ago says when the server heard of the worker.
+func (w SeenWorker) Ago(now time.Time) string {
+	return fmt.Sprintf("%s ago", now.Sub(w.Heard).Round(time.Second))
 }
 
 // SeenRun is a run in progress.
@@ -33,6 +64,14 @@ type SeenRun struct {
 	Leases int       `json:"leases"` // that are open: worked off, or waiting for a slot
 	// Trouble is what holds it up; "" is nothing.
 	Trouble string `json:"trouble,omitempty"`
+}
+
+// Says tells what holds up the run, or what it has at work.
+func (r SeenRun) Says() string {
+	if r.Trouble != "" {
+		return "held up: " + r.Trouble
+	}
+	return diag.Count(r.Leases, "open lease")
 }
 
 // HeldUp reports whether something holds up a run.

@@ -30,6 +30,7 @@ type entry struct {
 	Step                         string // the step that runs or has failed
 	Message                      string
 	Params                       string        // as they were given, for the search
+	OnMachines                   bool          // other machines have the run, or had it
 	ran                          time.Duration // how long processes had it, until since
 	since                        time.Time
 	version                      int64 // of the list, when it changed last
@@ -53,6 +54,7 @@ type list struct {
 	order   []string // ids, newest first
 	version int64    // counts the changes
 	over    int64    // counts those of runs that are over
+	many    int      // runs that are on many machines, or were
 
 	rolling int
 	err     error
@@ -139,7 +141,7 @@ func (l *list) setOrder(ids []string) {
 	}
 	for id := range l.entries {
 		if !there[id] {
-			delete(l.entries, id)
+			l.put(id, nil)
 			l.version++
 			l.over++
 		}
@@ -194,7 +196,41 @@ func (l *list) lookAt(ctx context.Context, id string) {
 	if !same && (e.Status != event.Running || old != nil && old.Status != event.Running) {
 		l.over++
 	}
-	value.Put(&l.entries, id, &e)
+	l.put(id, &e)
+}
+
+// put sets what is known of a run; nil: it is gone. l.mu is held.
+func (l *list) put(id string, e *entry) {
+	if old := l.entries[id]; old != nil && old.OnMachines {
+		l.many--
+	}
+	if e == nil {
+		delete(l.entries, id)
+		return
+	}
+	if e.OnMachines {
+		l.many++
+	}
+	value.Put(&l.entries, id, e)
+}
+
+// onMachines is how many runs are on many machines, or were.
+func (l *list) onMachines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.many
+}
+
+// entry gives a copy of what is known of a run; nil where that is nothing.
+func (l *list) entry(id string) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[id]
+	if e == nil {
+		return nil
+	}
+	known := *e
+	return &known
 }
 
 func stampOf(dir string) (s stamp, err error) {
@@ -226,6 +262,7 @@ func (l *list) readEntry(ctx context.Context, id string) entry {
 	h := r.Header()
 	e.Name, e.Path, e.Kind, e.Started, e.Params = h.Title(), h.Path, h.Kind, h.Started, paramsOf(h)
 	e.Name = cmp.Or(e.Name, filepath.Base(h.Path))
+	e.OnMachines = r.IsElsewhere()
 	if err := l.fill(ctx, &e, r); err != nil {
 		e.Status, e.Message = unreadable, err.Error()
 	}
@@ -411,8 +448,10 @@ type found struct {
 	Fit     int // how many runs fit
 	All     int
 	ToRead  int // runs that were not read yet
-	Counts  map[string]int
-	Version int64
+	// OnMachines is how many runs in progress are on many machines, whether they fit or not.
+	OnMachines int
+	Counts     map[string]int
+	Version    int64
 }
 
 // find gives at most n of the runs that fit, newest first.
@@ -426,6 +465,9 @@ func (l *list) find(q query, n int) (found, error) {
 		if e == nil {
 			out.ToRead++
 			continue
+		}
+		if e.OnMachines && e.Status == event.Running {
+			out.OnMachines++
 		}
 		if any.fits(e) {
 			out.Counts[e.Status]++

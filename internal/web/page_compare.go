@@ -59,11 +59,7 @@ type side struct {
 	source  string
 }
 
-func (p *pages) comparePage(w http.ResponseWriter, r *http.Request) {
-	p.problem(w, r, p.compare(w, r))
-}
-
-func (p *pages) compare(w http.ResponseWriter, r *http.Request) error {
+func (p *pages) comparePage(w http.ResponseWriter, r *http.Request) error {
 	b := compareBody{A: r.URL.Query().Get("a"), B: r.URL.Query().Get("b")}
 	f, err := p.list.find(query{}, 200)
 	if err != nil {

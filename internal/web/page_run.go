@@ -71,7 +71,9 @@ type bar struct {
 func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	var c *chart
 	var a *answer
+	elsewhere := false // other machines continue with it
 	head, err := p.headOf(r, run, func() {
+		elsewhere = run.held && run.r.IsElsewhere()
 		c = p.chart(run, numberOf(r, "from", 0), firstRows, r.URL.Query().Get("idle") == "all")
 		a = run.answer(time.Now())
 	})
@@ -80,6 +82,10 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	}
 	if a.Own && a.Merges != "" && head.Status != event.Running && gitwork.FateOf(r.Context(), head.Dir, run.id, event.LeftWork{}, func(string) bool { return false }) == gitwork.MergedSince {
 		a.Unmerged, a.Merges = "Its work was merged by hand", ""
+	}
+	if elsewhere && p.opt.Machines != nil {
+		m := p.machinesSeen(r.Context(), 0)
+		head.Every, a.Waits = m.Every(), append(m.heldUp(run.id), a.Waits...)
 	}
 	a.Last = p.list.strip(run.id, head.Path, head.Name)
 	if head.Answer = a; head.Status == event.Failed && len(a.Causes) > 0 {

@@ -37,6 +37,25 @@ type runsBody struct {
 	// DismissAll are the runs of both where there are several, and the page may dismiss them.
 	DismissAll []string
 	Change     bool // there are buttons
+	HeldUp     []heldUp
+	Every      int // see runHead
+}
+
+// heldUp is a run on many machines that something holds up.
+type heldUp struct{ ID, Name, Text string }
+
+// addHeldUp adds those in progress, as far as the server tells by now.
+func (b *runsBody) addHeldUp(p *pages, r *http.Request) {
+	if b.OnMachines == 0 || p.opt.Machines == nil {
+		return
+	}
+	m := p.machinesSeen(r.Context(), 0)
+	b.Every = m.Every()
+	for _, of := range m.Runs {
+		if e := p.list.entry(of.Run); e != nil && of.Trouble != "" {
+			b.HeldUp = append(b.HeldUp, heldUp{of.Run, e.Name, of.Says()})
+		}
+	}
 }
 
 // filter is a link that turns a filter on or off.
@@ -47,7 +66,7 @@ type filter struct {
 	Href  string
 }
 
-func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) {
+func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) error {
 	v := r.URL.Query()
 	q := query{Text: v.Get("q"), Statuses: v["status"], From: numberOf(r, "from", 0)}
 	f, err := p.list.find(q, perPage)
@@ -89,9 +108,10 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) {
 		if b.Change && len(w.Runs) > 1 {
 			b.DismissAll = value.Map(w.Runs, func(w WaitingRun) string { return w.ID })
 		}
+		b.addHeldUp(p, r)
 	}
 	b.Next, b.Previous = turn(r, q.From, len(f.Entries), f.Fit)
-	p.problem(w, r, p.show(w, "runs", frame{Title: "Runs", Live: fmt.Sprintf("runs=%d", f.Version), Body: b}))
+	return p.show(w, "runs", frame{Title: "Runs", Live: fmt.Sprintf("runs=%d", f.Version), Body: b})
 }
 
 // turn gives the addresses of the next and the previous page of a list.

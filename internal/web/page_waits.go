@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/journal"
@@ -61,14 +60,8 @@ func (w WaitingRun) Todos() (list []Todo) {
 // waits keeps what waits for somebody: it is read anew when a run that is over has changed,
 // or after a while, as work may have been merged by hand.
 type waits struct {
-	mu      sync.Mutex
-	known   Waiting
-	err     error
+	kept[Waiting]
 	version int64 // of the list of runs, for runs that are over; -1: what is known is old
-	made    time.Time
-	took    time.Duration
-	reading chan struct{}  // closed when what is read is there; nil: nobody reads
-	work    sync.WaitGroup // reading
 }
 
 const (
@@ -77,48 +70,28 @@ const (
 	waitsShare = 10                     // times as long as it took, it is not read again
 )
 
-// waiting gives what waits for somebody, as far as it is known.
+// waiting gives what waits for somebody, as far as it is known. Where it comes late, the pages
+// that show it ask again.
 func (s *Server) waiting(ctx context.Context) (Waiting, error) {
 	if s.opt.Waiting == nil {
 		return Waiting{}, nil
 	}
 	w := &s.waits
 	version := s.list.overVersion()
-	w.mu.Lock()
-	age := time.Since(w.made)
-	old := w.made.IsZero() || w.version < 0 || age > waitsFor || w.version != version && age > waitsShare*w.took
-	if old && w.reading == nil && s.ends.Err() == nil {
-		w.reading = make(chan struct{})
-		w.work.Go(func() { s.readWaiting(version) })
-	}
-	reading := w.reading
-	w.mu.Unlock()
-	if reading != nil {
-		select {
-		case <-reading:
-		case <-time.After(waitsFirst):
-		case <-ctx.Done():
+	old := func() bool {
+		age := time.Since(w.made)
+		if s.ends.Err() != nil || !w.made.IsZero() && w.version >= 0 && age <= waitsFor && (w.version == version || age <= waitsShare*w.took) {
+			return false
 		}
+		w.version = version // a dismissal meanwhile makes it old
+		return true
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.known, w.err
-}
-
-// readWaiting reads it, and has the pages that show it ask again.
-func (s *Server) readWaiting(version int64) {
-	w, began := &s.waits, time.Now()
-	w.mu.Lock()
-	w.version = version // a dismissal meanwhile makes it old
-	w.mu.Unlock()
-	known, err := s.opt.Waiting(s.ends)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known, w.err, w.made, w.took = known, err, time.Now(), time.Since(began)
-	close(w.reading)
-	if w.reading = nil; w.took > waitsFirst {
-		s.list.touch()
-	}
+	known, err, _ := w.look(ctx, waitsFirst, old, func() (Waiting, error) { return s.opt.Waiting(s.ends) }, func(took time.Duration) {
+		if took > waitsFirst {
+			s.list.touch()
+		}
+	})
+	return known, err
 }
 
 // forget has it read anew for the next page.

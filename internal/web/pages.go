@@ -51,7 +51,8 @@ func (s *status) Error() string { return s.what }
 type frame struct {
 	Title  string
 	Run    *runHead // nil on pages that are not about one run
-	Tabs   []tab    // of a page of a run
+	Site   []siteLink
+	Tabs   []tab // of a page of a run
 	CSS    string
 	JS     string
 	Worker string
@@ -86,6 +87,7 @@ func (p *pages) show(w http.ResponseWriter, name string, f frame) error {
 	if f.Run != nil {
 		f.Tabs = tabs(f.Run, name)
 	}
+	f.Site = links(p.Server, name)
 	f.CSS, f.JS, f.Worker = p.assets.path("app.css"), p.assets.path("app.js"), p.assets.path("worker.js")
 	return p.write(w, http.StatusOK, name, "base", f)
 }
@@ -135,7 +137,7 @@ func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 
 // fail answers with a page that says what is wrong and what to do.
 func (p *pages) fail(w http.ResponseWriter, _ *http.Request, code int, what, help string) {
-	f := frame{Title: http.StatusText(code), CSS: p.assets.path("app.css"), JS: p.assets.path("app.js"), Body: struct {
+	f := frame{Title: http.StatusText(code), Site: links(nil, ""), CSS: p.assets.path("app.css"), JS: p.assets.path("app.js"), Body: struct {
 		Code       int
 		What, Help string
 	}{code, what, help}}
@@ -170,6 +172,7 @@ type runHead struct {
 	Retries               int    // that wait
 	Action                told   // what was asked for last, and how that went
 	Here                  string // the address of the page
+	Every                 int    // after how many seconds the page is asked for again, beside when it changes; 0: never
 }
 
 // headOf tells it, and calls f, if it is not nil, with the run as it was then.

@@ -4,6 +4,41 @@ import (
 	"net/http"
 )
 
+// site is a page that is not about one run: the one place that names it.
+type site struct {
+	Path    string
+	serve   func(*pages, http.ResponseWriter, *http.Request) error
+	body    string             // its template, which stands in pages/BODY.html
+	Tab     string             // what its link is called
+	visible func(*Server) bool // whether there is a link to it; nil: on each page
+}
+
+// ofSite gives those pages, the links in their order.
+func ofSite() []site {
+	return []site{
+		{Path: "/", serve: (*pages).runsPage, body: "runs", Tab: "Runs"},
+		{Path: "/compare", serve: (*pages).comparePage, body: "compare", Tab: "Compare"},
+		{Path: "/machines", serve: (*pages).machinesPage, body: "machines", Tab: "Machines", visible: (*Server).onMachines},
+	}
+}
+
+// siteLink is the link to such a page.
+type siteLink struct {
+	site
+	On bool
+}
+
+// links gives those of a page whose template is body. s is nil for a page that tells strangers
+// nothing of what is here.
+func links(s *Server, body string) (out []siteLink) {
+	for _, p := range ofSite() {
+		if p.visible == nil || s != nil && p.visible(s) {
+			out = append(out, siteLink{p, p.body == body})
+		}
+	}
+	return out
+}
+
 // registered is a page of a run, or the data of one: the one place that names it.
 type registered struct {
 	Path    string // below /runs/ID
@@ -70,8 +105,15 @@ func tabs(run *runHead, body string) (out []tab) {
 	return out
 }
 
-// register serves the pages of runs.
+// register serves the pages.
 func (p *pages) register(mux *http.ServeMux) {
+	for _, of := range ofSite() {
+		path := of.Path
+		if path == "/" {
+			path = "/{$}" // else it would be every path
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { p.problem(w, r, of.serve(p, w, r)) })
+	}
 	for _, of := range ofRuns() {
 		serve := func(w http.ResponseWriter, r *http.Request, run *run) error { return of.serve(p, w, r, run) }
 		if !of.alone {

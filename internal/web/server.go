@@ -11,6 +11,9 @@
 // Texts that are too large to be kept (outputs, items' data) are read by their
 // place when a page shows them.
 //
+// How the machines of a Temporal server stand is asked for by a port while somebody looks
+// (page_machines.go); pages do not wait for the answer, but for a moment that of the machines.
+//
 // Pages are templates (pages/), complete without scripts. What moves is ours
 // too (ui/, bundled into dist/): one stream of server-sent events a browser
 // (stream.go). How strangers are kept out is in guard.go.
@@ -26,6 +29,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
@@ -48,6 +52,12 @@ type Options struct {
 	Program []string
 	// Waiting gives the runs that wait for somebody; nil: the list of runs has none of it.
 	Waiting func(context.Context) (Waiting, error)
+	// Machines asks the Temporal server how workers and runs stand, until the context ends; nil:
+	// the dashboard tells nothing of it.
+	Machines func(context.Context) (cluster.State, error)
+	// OnMachines says that this machine's settings name a Temporal server: its page is there
+	// before a run is.
+	OnMachines bool
 	// Reissued, where it is not nil, is told the address to open the next
 	// browser with, each time one was let in.
 	Reissued func(url string)
@@ -67,7 +77,11 @@ type Server struct {
 	patience time.Duration
 	meter    *meter
 	waits    waits
+	machines kept[seen]
 	shares   shares
+	// machinesEvery is after how long the Temporal server is asked again at most, and
+	// machinesWait how long it may take.
+	machinesEvery, machinesWait time.Duration
 	// foresightSlot lets one page of foresight be computed at a time.
 	foresightSlot  chan struct{}
 	foresightFirst time.Duration // that the first answer of such a page takes
@@ -90,7 +104,7 @@ func New(opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve the dashboard: %w", err)
 	}
-	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foresightSlot: make(chan struct{}, 1), foresightFirst: foresightFirst}
+	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foresightSlot: make(chan struct{}, 1), foresightFirst: foresightFirst, machinesEvery: machinesEvery, machinesWait: machinesWait}
 	s.list = &list{st: opt.Store, runs: s.runs}
 	if s.guard, err = newGuard(opt.Listen, ln.Addr().(*net.TCPAddr), opt.Hosts, opt.Reissued); err != nil {
 		return nil, errors.Join(err, ln.Close())
@@ -154,6 +168,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 	}
 	s.waits.work.Wait()
+	s.machines.work.Wait()
 	return errors.Join(err, s.runs.close())
 }
 
@@ -165,9 +180,7 @@ func (s *Server) handler() (http.Handler, error) {
 		return nil, err
 	}
 	p := &pages{Server: s, assets: static}
-	mux.HandleFunc("GET /{$}", p.runsPage)
 	p.register(mux)
-	mux.HandleFunc("GET /compare", p.comparePage)
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /stream", p.stream)
 	mux.HandleFunc("POST /runs/{run}/{action}", p.act)

@@ -41,6 +41,7 @@ async function refresh(): Promise<void> {
   while (wanted && !document.hidden) {
     wanted = false;
     const began = performance.now();
+    asked = began;
     try {
       const d = await fetchPage(location.href);
       for (const part of Array.from(d.querySelectorAll("[data-part]"))) {
@@ -49,7 +50,9 @@ async function refresh(): Promise<void> {
       }
       await Promise.all([charted(), ...drawn.map((p) => p.load())]);
       wait = Math.min(Math.max(pause, share * (performance.now() - began)), 3000);
+      if (!topic) connected(true);
     } catch {
+      if (!topic) connected(false);
       wanted = true; // what is here is old until there is an answer
       wait = Math.min(2 * wait, 10000);
     }
@@ -68,6 +71,19 @@ let pause = 500;
 // The topic that changes this page, and where it stood when the page was made.
 const [, topic, at] = /^(.+)=(\d+)$/.exec(document.body.dataset.live || "") || [];
 const link = document.querySelector<HTMLElement>("#link")!;
+
+function connected(up: boolean): void {
+  link.textContent = up ? "● live" : "○ not connected";
+  link.classList.toggle("off", !up);
+}
+
+// What shows how something outside of the runs stands says after how many seconds it is old:
+// no stream tells of that. Nothing is asked for while the page is hidden.
+let asked = performance.now();
+setInterval(() => {
+  const every = Number(document.querySelector<HTMLElement>("[data-every]")?.dataset.every);
+  if (every && performance.now() - asked >= 1000 * every) void refresh();
+}, 1000);
 
 async function start(): Promise<void> {
   const box = document.querySelector<HTMLElement>("[data-grid]");
@@ -88,10 +104,7 @@ async function start(): Promise<void> {
       grid?.take(m);
       void refresh();
     },
-    (up: boolean) => {
-      link.textContent = up ? "● live" : "○ not connected";
-      link.classList.toggle("off", !up);
-    },
+    connected,
     (document.querySelector('script[type="module"]') as HTMLScriptElement).dataset.worker!,
   );
 }
