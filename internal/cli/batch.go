@@ -320,6 +320,11 @@ func (o *batchOptions) run(ctx context.Context) error {
 		o.problems(problems, sources(file))
 		return errors.Join(usagef("the command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
 	}
+	for _, p := range problems {
+		if why, ok := strings.CutPrefix(p.Message, template.NotShell); ok {
+			return errors.Join(usagef("the command is not valid shell: %s; where it has no placeholder, the item is its last word; nothing was run", why), os.Remove(list))
+		}
+	}
 	opt.File = file
 	if o.jobs, opt.Batch, err = o.beginJobs(st); err != nil {
 		return errors.Join(usagef("--joblog: %w; nothing was run", err), os.Remove(list))

@@ -51,6 +51,9 @@ func (o *initOptions) run() (err error) {
 	if o.mapReduce {
 		name, text, kind = "mapreduce.yml", firstMapReduce, "mapreduce"
 	}
+	if info, err := os.Stat(o.dir); err == nil && !info.IsDir() {
+		return usagef("%s is a file; give a directory: bide init DIR", o.dir)
+	}
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
 	}

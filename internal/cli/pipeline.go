@@ -140,6 +140,9 @@ func (o *fmtOptions) run() error {
 		if err != nil {
 			return usageError{err}
 		}
+		if !dataflow.IsPipeline(path) {
+			return usagef("%s is no pipeline (.cst): bide fmt writes pipelines alone", path)
+		}
 		f, problems := syntax.Parse(path, src)
 		if problems.HasErrors() {
 			o.problems(problems, sourceTexts{of: map[string][]byte{path: src}})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -133,12 +134,28 @@ func (l *List) spec(ctx context.Context, p step.Place, said *string) (input.Spec
 		if serr == nil {
 			serr = errors.New("it is a directory")
 		}
+		if errors.Is(serr, fs.ErrNotExist) {
+			return spec, clean, fmt.Errorf("%s: %w", m.Pos, &missingError{name, file.Dir})
+		}
 		return spec, clean, fmt.Errorf("the file %s: %w", name, serr)
 	}
 	spec.File, *said, clean, err = l.commandInput(ctx, p, m.Input)
 	spec.Called = "the output of its command"
 	return spec, clean, err
 }
+
+// missingError is an fs.ErrNotExist that says where a file is looked for.
+type missingError struct{ name, dir string }
+
+func (e *missingError) Error() string {
+	where := ""
+	if e.dir != "" && !filepath.IsAbs(e.name) {
+		where = fmt.Sprintf(" in %s, where the run works", e.dir)
+	}
+	return fmt.Sprintf("there is no file %s%s; write another path, or input: {command: COMMAND}", e.name, where)
+}
+
+func (e *missingError) Unwrap() error { return fs.ErrNotExist }
 
 // looksLikeFile keeps a misspelt file name from being run as a command.
 func looksLikeFile(s string) bool {

@@ -94,13 +94,16 @@ func parseShell(src string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(src), "")
 }
 
+// NotShell begins the message about a text that no shell would read; what follows is why.
+const NotShell = "the text is not valid shell, so data cannot be put into it safely: "
+
 func notShell(err error, sk *skeleton) *expr.SyntaxError {
-	e := &expr.SyntaxError{Message: "the text is not valid shell, so data cannot be put into it safely: " + err.Error(),
+	e := &expr.SyntaxError{Message: NotShell + err.Error(),
 		Suggestion: "mend it, or use |raw if what you write is meant to become code"}
 	var pe syntax.ParseError
 	if errors.As(err, &pe) {
 		e.Offset = sk.source(int(pe.Pos.Offset()))
-		e.Message = "the text is not valid shell, so data cannot be put into it safely: " + pe.Text
+		e.Message = NotShell + pe.Text
 	}
 	return e
 }

@@ -220,7 +220,7 @@ func (o *object) asAgent() (key *node, text string) {
 }
 
 // foreignActions are the keys that others have for an action of ours.
-var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell"}
+var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell", "delay": "initial_delay"}
 
 // namedPrompt reads {name: x, args: […]}: the agent's command /x.
 func (d *decoder) namedPrompt(o *object, name written, s *Step) {

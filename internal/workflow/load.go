@@ -299,10 +299,18 @@ func otherFile(path string) string {
 	if err != nil {
 		return "check the path"
 	}
+	if above := filepath.Join(dir, "..", filepath.Base(path)); dir != path {
+		if info, err := os.Stat(above); err == nil && info.Mode().IsRegular() {
+			return "it is in the directory above: " + above
+		}
+	}
 	var names []string
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && slices.Contains([]string{".yml", ".yaml", ".cst"}, ext) {
 			names = append(names, e.Name())
+			if strings.TrimSuffix(e.Name(), ext) == filepath.Base(path) {
+				return fmt.Sprintf("did you mean %q?", filepath.Join(filepath.Dir(path), e.Name()))
+			}
 		}
 	}
 	switch near := diag.DidYouMean(filepath.Base(path), names); {
@@ -310,6 +318,10 @@ func otherFile(path string) string {
 		return near
 	case dir == path && len(names) > 0:
 		return "name a file in it, such as " + filepath.Join(dir, names[0])
+	case len(names) == 0 && dir == ".":
+		return "this directory has no workflow file: check the path"
+	case dir == ".":
+		return "here are " + diag.First(names, 3)
 	}
 	return "check the path"
 }

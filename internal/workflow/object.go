@@ -359,6 +359,11 @@ func (o *object) unknown(key, value *node) {
 			break
 		}
 	}
+	shape := fileShape{}
+	if _, ok := mapTable.field(key.text); ok && o.tables[0] == fileTable && o.has(fileTable.keyFor(&shape, &shape.phase)) {
+		p.Suggest("%q is a key of %s: indent it below map:", key.text, mapTable.what)
+		return
+	}
 	if near != "" && elsewhere != "" {
 		elsewhere = " (" + elsewhere + ")"
 	}

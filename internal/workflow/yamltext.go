@@ -76,18 +76,28 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 	if strings.HasPrefix(message, "did not find expected") {
 		line = firstBadLine(text, message, line+1)
 	}
+	if strings.Contains(message, "found a tab") {
+		line = firstTab(text, line)
+	}
 	line = max(line, 1)
 	shown := src.line(line)
 	col := len(shown) - len(strings.TrimLeft(shown, " \t")) + 1
+	if tab := strings.IndexByte(shown[:col-1], '\t'); tab >= 0 && strings.Contains(message, "found a tab") {
+		col = tab + 1
+	}
 	p := l.Errorf(diag.Pos{File: src.path, Line: line, Column: col}, "yaml-syntax", "this is not YAML: %s", message)
 	switch {
 	case strings.Contains(message, "mapping values are not allowed") && suggestKey(p, src, line):
 	case strings.Contains(message, "mapping values are not allowed"):
 		p.Suggest(`put quotes around a text that has ": " in it, or use a block (key: |)`)
+	case strings.Contains(message, "found a tab"):
+		p.Suggest("indent with spaces, not tabs")
 	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):
 		p.Suggest("indent with spaces, not tabs, and put quotes around a text that begins with @, `, %% or &")
 	case strings.HasPrefix(message, "did not find expected") && entryIndent(src, line) > 0:
 		p.Suggest("the keys of an entry stand below each other: begin this line with %d blanks, as its first key does", entryIndent(src, line))
+	case strings.HasPrefix(message, "did not find expected") && entryBefore(src, line) >= 0:
+		p.Suggest("the entries of a list stand below each other: begin this line with %d blanks, as the entry before it does", entryBefore(src, line))
 	case strings.Contains(message, "unexpected end of stream"):
 		p.Suggest("a quote or bracket that opens in this line, or below it, is never closed")
 	case strings.HasPrefix(message, "did not find expected"):
@@ -115,6 +125,38 @@ func entryIndent(src *source, line int) int {
 		return 0
 	}
 	return indent
+}
+
+// entryBefore is where the entry of a list begins that stands before the one in line, where
+// that begins further to the right; else -1.
+func entryBefore(src *source, line int) int {
+	this := src.line(line)
+	indent := len(this) - len(strings.TrimLeft(this, " "))
+	if !strings.HasPrefix(this[indent:], "- ") {
+		return -1
+	}
+	for line--; line > 0; line-- {
+		before := src.line(line)
+		if at := len(before) - len(strings.TrimLeft(before, " ")); at < indent && before[at:] != "" {
+			if strings.HasPrefix(before[at:], "- ") {
+				return at
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// firstTab is the first line, from one on, that is indented with a tab: the parser may name
+// the one before it. Where there is none, it is that line.
+func firstTab(text []byte, line int) int {
+	for i, l := range bytes.Split(text, []byte("\n")) {
+		indent := l[:len(l)-len(bytes.TrimLeft(l, " \t"))]
+		if i+1 >= line && bytes.ContainsRune(indent, '\t') {
+			return i + 1
+		}
+	}
+	return line
 }
 
 // firstBadLine finds the line that makes the text fail in the way that the
