@@ -129,7 +129,9 @@ func (x *Map) counted(d mapper.Result, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if d.Unmerged > 0 {
-		x.Tally.Unmerged++
+		if x.Tally.Unmerged++; d.Branch == "" {
+			x.Tally.Nowhere++
+		}
 	}
 	if n := x.kinds.Of(d.Kind); n != nil {
 		*n++

@@ -20,6 +20,7 @@ type Tally struct {
 	Failed   bool     // some items failed for good
 	Unmended []string // names of the first items of which a repair did not mend a step
 	Unmerged int      // items that succeeded, and left files that are in no merge
+	Nowhere  int      // of those, the ones whose files are in no branch either
 	Repeated *policy.Repeated
 	Classes  Classes
 }

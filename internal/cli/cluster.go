@@ -296,15 +296,8 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 	if err != nil {
 		return err
 	}
-	if word == "running" && len(again) > 0 {
-		if len(again) > cluster.MaxLetters {
-			return fmt.Errorf("run %s is running, and %d dead letters are more than it takes at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
-		}
-		if err := tellOn(ctx, run, cluster.Control{Do: cluster.Requeue, Again: lettersOf(again)}); err != nil {
-			return err
-		}
-	}
-	if word != "running" {
+	joins := word == "running"
+	if !joins {
 		if len(again) == 0 {
 			if err := f.unchanged(run); err != nil {
 				return err
@@ -317,10 +310,22 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 			return err
 		}
 		if err := beginOn(ctx, shared, run, lettersOf(again)); err != nil {
+			// Somebody else may have begun this life meanwhile.
+			if word, werr := wordOf(ctx, run); werr != nil || word != "running" {
+				return err
+			}
+			joins = true
+		}
+	}
+	if joins && len(again) > 0 {
+		if len(again) > cluster.MaxLetters {
+			return fmt.Errorf("run %s is running, and %d dead letters are more than it takes at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
+		}
+		if err := tellOn(ctx, run, cluster.Control{Do: cluster.Requeue, Again: lettersOf(again)}); err != nil {
 			return err
 		}
 	}
-	return f.follow(ctx, opt, run, from, word == "running")
+	return f.follow(ctx, opt, run, from, joins)
 }
 
 func lettersOf(list []journal.DeadLetter) (letters []cluster.Letter) {

@@ -100,7 +100,8 @@ func (f *runFlags) landed(ctx context.Context, o engine.Options, run string, sum
 		err = f.mergeOn(ctx, o.Store, run, dir, sum, say)
 	}
 	if err != nil {
-		say("the work of the run is not merged: %v; merge it with: %s", err, with)
+		sum.MergeWith = cmp.Or(worktree.ByHand(err), with)
+		say("not all work of the run is merged: %v; merge it with: %s", err, sum.MergeWith)
 	}
 }
 
@@ -132,7 +133,7 @@ func (f *runFlags) mergeOn(ctx context.Context, st *journal.Store, run, dir stri
 	}
 	var uncommitted error
 	if n := len(items); n > 0 {
-		uncommitted = fmt.Errorf("work of %s was left uncommitted (auto_commit: false)", diag.Count(n, "item"))
+		uncommitted = fmt.Errorf("work of %s is in %s", diag.Count(n, "item"), diag.Plural(n, "a branch of its own", "branches of their own"))
 	}
 	out, err := mergeRun(ctx, dir, run, nil, done, nil, func(out *merged, wrong error) error {
 		if out.Commits == 0 {

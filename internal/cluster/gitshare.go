@@ -321,7 +321,10 @@ func (r Shared) Bring(ctx context.Context, dir string) (brought bool, err error)
 		}
 		return repo, err
 	})
-	if err == nil && c.standing.Tip != c.standing.Base {
+	if c.standing.Tip == c.standing.Base {
+		c.standing.Tip = "" // only items have branches
+	}
+	if err == nil && (c.standing.Tip != "" || len(c.kept) > 0) {
 		brought, err = true, c.repo.Bring(ctx, r.run, c.standing)
 	}
 	for branch, commit := range c.kept {

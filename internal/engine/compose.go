@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
@@ -115,6 +117,10 @@ func (r *run) loadEnv(ctx context.Context) error {
 	defer stop()
 	err := r.env.Load(ctx)
 	workflow.Hide(r.file, r.env.Mask())
+	if err != nil && r.opt.Part != nil { // what is missing here may be there where the run was started
+		host, herr := os.Hostname()
+		err = errors.Join(fmt.Errorf("on the worker %s: %w", host, err), herr)
+	}
 	return err
 }
 

@@ -108,7 +108,7 @@ func (m machine) merge(ctx context.Context) (bool, error) {
 	if m.gitWork.Tree == nil {
 		return false, nil
 	}
-	return true, m.gitWork.MergeBack(ctx, m.mergeBlock, m.tally.Unmerged)
+	return true, m.gitWork.MergeBack(ctx, m.mergeBlock, m.tally.Unmerged, m.tally.Nowhere)
 }
 
 // settle: without it, a power cut could leave the end alone, and no resume.

@@ -79,7 +79,7 @@ func (r *run) readItems(ctx context.Context, p step.Place) error {
 		return err
 	}
 	r.tally.Items.Total = n
-	if n == 0 {
+	if n == 0 && (r.opt.Part == nil || r.opt.Part.Map != nil) { // else the part before has told it
 		r.note("there are no work items: the map is left out%s", map[bool]string{true: ", reduce runs"}[r.file.Reduce != nil])
 	}
 	return nil

@@ -80,7 +80,8 @@ func (r *run) ending(err error) (status, message, class string) {
 
 // onceMerged is how a run ends without an error whose work is merged.
 func (r *run) onceMerged() string {
-	if r.tally.Failed || len(r.gitWork.Lost) > 0 || r.unmended() > 0 {
+	gone := r.gitWork.Shared != nil && r.tally.Nowhere+r.gitWork.Stashed > 0 // no merge brings it
+	if gone || r.tally.Failed || len(r.gitWork.Lost) > 0 || r.unmended() > 0 {
 		return event.CompletedWithFailures
 	}
 	return event.Succeeded

@@ -18,8 +18,9 @@ import (
 // MergeBack takes the run's work to the user's branch: with the merge block,
 // with -y, or after a person said yes. Otherwise it stays where it is, and the
 // message says how to get it.
-// items is how many items succeeded and left work that is in no merge.
-func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[string]any) error, items int) error {
+// items is how many items succeeded and left work that is in no merge, and nowhere how many
+// of them left some that is in no branch either.
+func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[string]any) error, items, nowhere int) error {
 	if err := g.commitLeft(ctx); err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 		return err
 	}
 	if g.Shared != nil {
-		return g.mergeShared(ctx, ahead, items)
+		return g.mergeShared(ctx, ahead, items, nowhere)
 	}
 	if !ahead {
 		if g.x.File.Merge != nil {
@@ -151,13 +152,15 @@ func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 	}
 	n := len(left) - again
 	committed := g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft()
-	if dir := g.Tree.SetAside(); dir != "" && n == 0 && (committed || succeeded == 0 && g.Unmerged == 0) {
+	if dir := g.Tree.SetAside(); g.Shared == nil && dir != "" && n == 0 && (committed || succeeded == 0 && g.Unmerged == 0) {
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made or changed below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
 		return nil
 	}
 	why := "left uncommitted (auto_commit: false)"
 	if committed {
-		why = "left by a step that went to another commit"
+		if why = "left by a step that went to another commit"; g.Shared != nil {
+			why = "left in the git stash, or by a step that went to another commit"
+		}
 	}
 	switch own := diag.Count(g.Unmerged, "file") + " of the run's own steps"; {
 	case succeeded > 0 && g.Unmerged > 0:

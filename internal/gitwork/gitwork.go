@@ -375,6 +375,9 @@ func (g *Work) Freeze(ctx context.Context) error {
 	if err := g.Tree.Freeze(ctx); err != nil || g.Shared == nil {
 		return err
 	}
+	if err := g.keepBeside(ctx); err != nil {
+		return err
+	}
 	return g.Shared.Standing(ctx)
 }
 
@@ -404,10 +407,10 @@ func (g *Work) tellLost() {
 		g.x.Note("branch %s was deleted or moved back by somebody, and is at %s again, with all that is merged", g.Tree.Branch, tip)
 	}
 	for _, dir := range g.Tree.InTheWay() {
-		g.x.Note("a directory that git knows nothing of was where a worktree of the run should be; it is kept as %s: take what you need from there, then remove it", dir)
+		g.x.Note("a directory that git knows nothing of was where a worktree of the run should be: %s", g.keptAs([]string{dir}, "; take what you need from there, then remove it"))
 	}
 	for _, name := range g.Tree.Lost {
-		g.x.Note("a file of the run's worktree that is of no commit that is known was in the way of merged work, and is kept as %s", name)
+		g.x.Note("a file of the run's worktree that is of no commit that is known was in the way of merged work: %s", g.keptAs([]string{name}, ""))
 	}
 	g.Tree.Lost = nil
 }

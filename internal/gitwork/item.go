@@ -231,16 +231,13 @@ func (g *Work) Release(ctx context.Context, a *Agent) {
 		g.x.Note("the worktree of item %s is left: %v", items.NameOf(g.x.Values.Mask(), a.Item), err)
 	}
 	g.tellShared(ctx, "item "+items.NameOf(g.x.Values.Mask(), a.Item))
-	if n := len(k.Repositories); n > 0 && g.Shared != nil {
-		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: they go with the clone of the worker", items.NameOf(g.x.Values.Mask(), a.Item),
-			diag.Count(n, "git repository", "git repositories"))
-	} else if n > 0 {
-		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: kept as %s", items.NameOf(g.x.Values.Mask(), a.Item),
-			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
+	if n := len(k.Repositories); n > 0 {
+		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: %s", items.NameOf(g.x.Values.Mask(), a.Item),
+			diag.Count(n, "git repository", "git repositories"), g.keptAs(k.Repositories, ""))
 	}
 	if n := len(k.Submodules); n > 0 {
-		g.x.Note("item %s left what no other repository has in %s: kept as %s; fetch its commits from there", items.NameOf(g.x.Values.Mask(), a.Item),
-			diag.Count(n, "submodule"), strings.Join(k.Submodules, ", "))
+		g.x.Note("item %s left what no other repository has in %s: %s", items.NameOf(g.x.Values.Mask(), a.Item),
+			diag.Count(n, "submodule"), g.keptAs(k.Submodules, "; fetch its commits from there"))
 	}
 	if n := len(k.Ignored); n > 0 && !a.ignored {
 		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",

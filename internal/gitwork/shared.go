@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/worktree"
 )
@@ -43,12 +46,8 @@ func (g *Work) keep(ctx context.Context, index int, k worktree.Kept) error {
 	if g.Shared == nil || k.Branch == "" {
 		return nil
 	}
-	list := []string{k.Branch}
-	if k.Other != "" {
-		list = append(list, k.Other)
-	}
 	var errs []error
-	for _, branch := range list {
+	for _, branch := range append([]string{k.Branch}, k.Others...) {
 		commit, err := g.Repo.Branch(ctx, branch)
 		if err == nil {
 			err = g.Shared.Keep(ctx, index, branch, commit)
@@ -56,6 +55,15 @@ func (g *Work) keep(ctx context.Context, index int, k worktree.Kept) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// keptAs says where something is that is in no branch, and what to do about it: nobody
+// finds it in the clone of a worker, which goes with that.
+func (g *Work) keptAs(paths []string, then string) string {
+	if g.Shared != nil {
+		return "all of it goes with the clone of the worker"
+	}
+	return "kept as " + strings.Join(paths, ", ") + then
 }
 
 // KeepAll is keep of branches of earlier attempts that a worktree of the pool had.
@@ -67,11 +75,36 @@ func (g *Work) KeepAll(ctx context.Context, index int, list []worktree.Kept) err
 	return errors.Join(errs...)
 }
 
+// keepBeside has other machines know of what the steps of the run itself left in the stash of
+// this clone, or on branches of their own.
+func (g *Work) keepBeside(ctx context.Context) error {
+	k, err := g.Tree.KeepBeside(ctx)
+	return errors.Join(err, g.keep(ctx, 0, k))
+}
+
+// tellBeside is keepBeside at the end of the run, and tells of all that is kept so.
+func (g *Work) tellBeside(ctx context.Context) error {
+	if err := g.keepBeside(ctx); err != nil {
+		return err
+	}
+	list, err := g.Tree.Beside(ctx)
+	if n := len(list); n > 0 {
+		slices.Sort(list)
+		g.Stashed += n
+		g.tellStash("steps of the run left work in git's stash or on branches of their own: no merge has it; it is kept in %s %s", diag.Plural(n, "branch", "branches"), strings.Join(list, ", "))
+	}
+	return err
+}
+
 // mergeShared ends the git work of a run that many machines share: none of them has the
 // user's branch.
-func (g *Work) mergeShared(ctx context.Context, ahead bool, items int) error {
+func (g *Work) mergeShared(ctx context.Context, ahead bool, items, nowhere int) error {
 	if err := g.Shared.Standing(ctx); err != nil {
 		return fmt.Errorf("the work of the run: %w", err)
+	}
+	if nowhere > 0 {
+		items -= nowhere
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("%s left what neither a merge nor a branch has: it went with the clones of the workers, as the notes say", diag.Count(nowhere, "item"))})
 	}
 	switch {
 	case ahead && g.Yes:

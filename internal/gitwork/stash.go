@@ -84,7 +84,7 @@ func has(list []worktree.StashEntry, e worktree.StashEntry) bool {
 // item it is.
 func (g *Work) tellStashed(ctx context.Context) error {
 	if g.Shared != nil {
-		return nil
+		return g.tellBeside(ctx)
 	}
 	g.mendStash(ctx)
 	ids, err := g.Tree.Stashed(ctx)

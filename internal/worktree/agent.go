@@ -92,6 +92,7 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	if err := run.unrescueItem(ctx, s); err != nil {
 		return nil, err
 	}
+	s.over = false
 	moves := s.owner.Moves
 	if err := s.give(owner{Item: item, Attempt: attempt, Base: s.owner.Base}); err != nil {
 		return nil, err
@@ -315,11 +316,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 		k.Rescued = plainFiles(st.dirty)
 	}
 	other, err := run.keepLeft(ctx, branch, s, tip)
-	if k.Branch == "" {
-		return other, err
-	}
-	k.Other = other.Branch
-	return k, err
+	return k.and(other), err
 }
 
 // rescueIn commits what is uncommitted, and gives the commit. of begins its message
@@ -363,33 +360,45 @@ func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, er
 	return Kept{Branch: name, Commit: clean, Commits: n}, err
 }
 
-// keepLeft has a branch hold work that the agent went away from, by a checkout,
-// and that no branch holds.
-func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string) (Kept, error) {
+// keepLeft has branches hold work that the agent went away from, by a checkout,
+// and that no branch holds; of a clone, also what it left in the stash.
+func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string) (k Kept, err error) {
 	log, err := os.ReadFile(s.headLog())
 	if err != nil || int64(len(log)) <= s.owner.Moves {
-		return Kept{}, nil // without a log nobody can know
+		log = nil // without a log nobody can know
+	} else {
+		log = log[s.owner.Moves:]
 	}
-	for line := range strings.Lines(string(log[s.owner.Moves:])) {
+	seen := []string{s.owner.Base, tip}
+	for line := range strings.Lines(string(log)) {
 		ids, what, _ := strings.Cut(line, "\t")
 		from, _, _ := strings.Cut(ids, " ")
-		if !strings.HasPrefix(what, "checkout: moving from ") || from == s.owner.Base || from == tip || strings.Trim(from, "0") == "" {
+		if !strings.HasPrefix(what, "checkout: moving from ") || slices.Contains(seen, from) || strings.Trim(from, "0") == "" {
 			continue
 		}
 		if whole, err := run.repo.connected(ctx, run.repo.dir, from, s.owner.Base); err != nil {
-			return Kept{}, err
+			return k, err
 		} else if !whole {
 			continue // a power cut took it
 		}
-		lost, err := run.repo.line(ctx, run.repo.dir, "rev-list", "--max-count=1", from, "^"+s.owner.Base, "^"+tip, "--not", "--branches")
+		lost, err := run.inNoBranch(ctx, from, seen...)
 		if err != nil {
-			return Kept{}, err
+			return k, err
 		}
-		if lost != "" {
-			return run.keepTip(ctx, branch+besideSuffix, from, s.owner.Base)
+		if seen = append(seen, from); !lost {
+			continue
 		}
+		left, err := run.keepTip(ctx, branch+besideSuffix, from, s.owner.Base)
+		if err != nil {
+			return k, err
+		}
+		k = k.and(left)
 	}
-	return Kept{}, nil
+	if run.pull == nil || !run.lastAtWork(s) {
+		return k, nil
+	}
+	stashed, err := run.keepStash(ctx, branch+besideSuffix)
+	return k.and(stashed), err
 }
 
 // nameCommit makes a branch at a commit, under the name or, where something else

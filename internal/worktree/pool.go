@@ -42,6 +42,7 @@ type slot struct {
 	owner owner  // while it is held
 	lock  *flock.Flock
 	clean stamps // of the worktree as it was put back last; nil: there is none
+	over  bool   // no step works in it any more
 	kept  *look  // how it stood when all that is worth it was kept; nil: that is to be done
 }
 
@@ -161,7 +162,7 @@ func (s *slot) give(o owner) error {
 	if info, err := os.Stat(s.headLog()); err == nil {
 		o.Moves = info.Size()
 	}
-	s.owner, s.at, s.kept = o, "", nil
+	s.owner, s.at, s.kept, s.over = o, "", nil, false
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -444,11 +445,7 @@ func (run *Run) keepRest(ctx context.Context, s *slot) (k Kept, tip string, err 
 		return k, tip, err
 	}
 	other, err := run.keepLeft(ctx, branch, s, tip)
-	if k.Branch == "" {
-		return other, tip, err
-	}
-	k.Other = other.Branch
-	return k, tip, err
+	return k.and(other), tip, err
 }
 
 // lastCommit is the commit that the HEAD of a slot names, or named last; "" where that is

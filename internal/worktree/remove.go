@@ -23,9 +23,9 @@ type Kept struct {
 	Commits int
 	// Rescued are the files that were uncommitted and are in the last commit.
 	Rescued []string
-	// Other is a second branch, where an agent had gone away from some of its
-	// work by a checkout; mostly "".
-	Other string
+	// Others are more branches, where an agent had gone away from some of its
+	// work by a checkout; mostly none.
+	Others []string
 	// Ignored are the files and directories that git ignores and that an agent
 	// left in its worktree: they are deleted.
 	Ignored []string
@@ -37,6 +37,17 @@ type Kept struct {
 	Submodules []string
 }
 
+// and is what is kept together.
+func (k Kept) and(other Kept) Kept {
+	switch {
+	case k.Branch == "":
+		return other
+	case other.Branch != "":
+		k.Others = append(append(k.Others, other.Branch), other.Others...)
+	}
+	return k
+}
+
 // String says how to get at the work.
 func (k Kept) String() string {
 	if k.Branch == "" {
@@ -46,8 +57,8 @@ func (k Kept) String() string {
 	if n := len(k.Rescued); n > 0 {
 		s += fmt.Sprintf(", the last of them with %s that %s left uncommitted", diag.Count(n, "file"), diag.Plural(n, "was", "were"))
 	}
-	if k.Other != "" {
-		s += "; more is in branch " + k.Other
+	if n := len(k.Others); n > 0 {
+		s += "; more is in " + diag.Plural(n, "branch ", "branches ") + strings.Join(k.Others, ", ")
 	}
 	s += "; see it with `git log -p HEAD.." + k.Branch + "`"
 	if strings.HasPrefix(k.Branch, itemBranches) {
@@ -256,12 +267,7 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 		return k, err
 	}
 	other, err := r.settle(ctx, branch+besideSuffix, run)
-	switch {
-	case k.Branch == "":
-		k = other
-	default:
-		k.Other = other.Branch
-	}
+	k = k.and(other)
 	if k.Branch != "" {
 		k.Rescued = rescued
 	}

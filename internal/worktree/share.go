@@ -75,7 +75,7 @@ func goneFiles(gone []goneFile) string {
 type Standing struct {
 	Base   string // the commit that it started from
 	Target string // the branch that the user was on; "" for none
-	Tip    string // of its branch
+	Tip    string // of its branch; "" where only its items have branches
 	// Head and Snapshot are what Standing of its worktree gave last; "" where nobody has
 	// asked. Moves are the merges since then.
 	Head, Snapshot string
@@ -106,8 +106,10 @@ func (r *Repo) Carry(ctx context.Context, id string, s Standing) error {
 	return r.locked(ctx, func() error {
 		var all strings.Builder
 		set := func(ref, commit string) { fmt.Fprintf(&all, "update %s %s\n", ref, commit) }
-		set("refs/heads/"+run.Branch, s.Tip)
-		set(privateRef(id, "tip"), s.Tip)
+		if s.Tip != "" {
+			set("refs/heads/"+run.Branch, s.Tip)
+			set(privateRef(id, "tip"), s.Tip)
+		}
 		set(privateRef(id, "start"), s.Base)
 		if s.Head != "" {
 			set(privateRef(id, "head"), s.Head)
@@ -137,7 +139,7 @@ func (r *Repo) Bring(ctx context.Context, id string, s Standing) error {
 	if err != nil {
 		return err
 	}
-	if old != "" {
+	if old != "" && s.Tip != "" {
 		ahead, err := r.isAncestor(ctx, old, s.Tip)
 		if err == nil && !ahead {
 			err = fmt.Errorf("branch %s has commits in %s that the run does not: rename it, and try again", runBranch(id), r.dir)
@@ -147,7 +149,7 @@ func (r *Repo) Bring(ctx context.Context, id string, s Standing) error {
 		}
 	}
 	s.Head = "" // nobody continues here
-	if s.Target != "" {
+	if s.Target != "" && s.Tip != "" {
 		if tip, err := r.commit(ctx, r.dir, "refs/heads/"+s.Target); err != nil || tip == "" {
 			return errors.Join(err, fmt.Errorf("%s has no branch %s, from which the run started", r.dir, s.Target))
 		}

@@ -661,7 +661,17 @@ func TestAgentThatLeavesItsBranch(t *testing.T) {
 	w.write(own.Dir, "p.txt", "p")
 	w.commitAll(own.Dir, "other work")
 	k = w.remove(own)
-	equal(t, "both kept", []string{k.Branch, k.Other}, []string{own.Branch, own.Branch + ".head"})
+	equal(t, "both kept", append([]string{k.Branch}, k.Others...), []string{own.Branch, own.Branch + ".head"})
+
+	twice := w.agent(run, "twice", 1)
+	for _, name := range []string{"q", "r"} {
+		w.write(twice.Dir, name, name)
+		w.commitAll(twice.Dir, name)
+		w.gitIn(twice.Dir, "checkout", "-q", "--detach", "main")
+	}
+	k = w.remove(twice)
+	equal(t, "both left are kept", append([]string{k.Branch}, k.Others...), []string{twice.Branch + ".head", twice.Branch + ".head.1"})
+	equal(t, "the second", w.git("show", k.Others[0]+":r"), "r")
 
 	branch := w.agent(run, "branch", 1)
 	w.gitIn(branch.Dir, "checkout", "-q", "-b", "feature")

@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// TestSaidOnce: the parts of a run are one run for who reads it: that there are no work items
+// is told once.
+func TestSaidOnce(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	run := s.submit(s.options("name: none\nmode: mapreduce\nmap:\n  input: []\n  agent_template: [{shell: 'true'}]\nreduce: [{shell: 'true'}]\n"))
+	equal(t, "status", s.drive(run), event.Succeeded)
+	told := 0
+	for _, e := range s.events(run) {
+		if strings.Contains(e.Message, "there are no work items") {
+			told++
+		}
+	}
+	equal(t, "told", told, 1)
+}
+
+// TestSecretOfAWorker: a secret that a worker does not have may be there where the run was
+// started, so the message names the worker.
+func TestSecretOfAWorker(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	run := s.submit(s.options("name: secret\nsecrets: {T: '${env:BIDE_TEST_NOT_THERE}'}\ncommands: [{shell: 'true'}]\n"))
+	equal(t, "status", s.drive(run), event.Failed)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "on the worker " + host + ": "
+	list := s.events(run)
+	if e := list[len(list)-1]; !strings.Contains(e.Message, want) || !strings.Contains(e.Message, "BIDE_TEST_NOT_THERE is not set") {
+		t.Errorf("%q; want %q in it", e.Message, want)
+	}
+}
