@@ -21,10 +21,13 @@ func askStopOn(ctx context.Context, run string, now bool) error {
 		args = append(args, "now")
 	}
 	_, err := temporal(ctx, nil, args...)
-	if err != nil {
-		err = fmt.Errorf("run %s could not be stopped, and is still running: %w", run, err)
+	if err == nil {
+		return nil
 	}
-	return err
+	if word, werr := wordOf(ctx, run); werr == nil && word != "running" {
+		return fmt.Errorf("Temporal does not have run %s any more, so there is nothing to stop: bide show %[1]s shows what is recorded, bide resume %[1]s continues with that", shortRun(run))
+	}
+	return fmt.Errorf("run %s could not be stopped, and may still be running: %w", run, err)
 }
 
 // tellOn has the map of a running run do something.

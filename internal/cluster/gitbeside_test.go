@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,25 @@ func (s *setting) mergeItem(run, branch string) {
 	}
 	if _, err := found.FinalMergeItem(s.t.Context(), branch, worktree.MergeOptions{Message: "item"}); err != nil {
 		s.t.Error(err)
+	}
+}
+
+// TestBringToNowhere: a repository that is not where the run was started is an error, and no
+// end of what the store has.
+func TestBringToNowhere(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.repository(map[string]string{"items.jsonl": itemsText(1)})
+	run := s.submitGit("name: away\nmode: mapreduce\nmap:\n  input: items.jsonl\n  agent_template: [{shell: 'echo x > x'}]\n")
+	s.drive(run)
+	if err := os.Rename(s.dir, s.dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := s.store.Run(run).Bring(t.Context(), ""); err == nil || !strings.Contains(err.Error(), s.dir) {
+		t.Errorf("%v, %v", is, err)
+	}
+	if is, err := s.store.Run(run).Bring(t.Context(), s.dir+".away"); err != nil || !is {
+		t.Errorf("%v, %v", is, err)
 	}
 }
 

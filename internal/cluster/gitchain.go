@@ -74,7 +74,7 @@ func (r Shared) putGit(e gitEntry, pack io.Reader) error {
 func (r Shared) gitEntries(after int, each func(e gitEntry, pack io.Reader) error) error {
 	for seq := after + 1; ; seq++ {
 		err := r.gitEntry(seq, each)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, errNoEntry) {
 			return nil
 		}
 		if err != nil {
@@ -83,9 +83,16 @@ func (r Shared) gitEntries(after int, each func(e gitEntry, pack io.Reader) erro
 	}
 }
 
+// errNoEntry says that the chain has no entry of a number. It is no fs.ErrNotExist: who takes
+// an entry over may miss a file of its own.
+var errNoEntry = errors.New("the chain of the run has no such entry")
+
 func (r Shared) gitEntry(seq int, each func(e gitEntry, pack io.Reader) error) (err error) {
 	name := r.name("git", gitName(seq))
 	f, err := r.o.Read(name, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w %d", errNoEntry, seq)
+	}
 	if err != nil {
 		return err
 	}

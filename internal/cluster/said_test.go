@@ -5,8 +5,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 )
+
+// seen counts what it is shown.
+type seen int
+
+func (n *seen) Emit(event.Event) { *n++ }
+
+// TestSummaryShowsNothing: who has followed a run asks for its summary, and has seen its end.
+func TestSummaryShowsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	run := s.submit(s.options("name: one\ncommands: [{shell: 'true'}]\n"))
+	equal(t, "status", s.drive(run), event.Succeeded)
+	r, err := s.home.Read(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := new(seen)
+	sum, err := engine.SummaryOf(t.Context(), engine.Options{Store: s.home, Sinks: []event.Sink{n}}, r)
+	if err != nil || sum.Status != event.Succeeded || *n != 0 {
+		t.Errorf("%+v, %v, %d events are shown", sum, err, *n)
+	}
+}
 
 // TestSaidOnce: the parts of a run are one run for who reads it: that there are no work items
 // is told once.

@@ -43,5 +43,6 @@ func SummaryOf(ctx context.Context, opt Options, r *journal.Reader) (*Summary, e
 	if err != nil || st.Finished.IsZero() {
 		return nil, err
 	}
+	opt.Sinks = nil // who followed it has seen its end
 	return lastSummary(ctx, opt, r)
 }
