@@ -31,7 +31,7 @@ func (l Listed) Enough(least int, mayBeNone bool, where string) error {
 		}
 		return errors.New(text)
 	case l.Read == 0 && l.Said != "" && !mayBeNone:
-		return fmt.Errorf("its command gave no item, and wrote to standard error: %s\nwhere a list without items is no failure, write min_items: 0 %s", l.Said, where)
+		return fmt.Errorf("its command gave no item, and wrote to standard error: %s; where a list without items is no failure, write min_items: 0 %s", l.Said, where)
 	}
 	return nil
 }
