@@ -36,26 +36,40 @@ func slotsOf(identity string) (name string, slots int) {
 	return name, slots
 }
 
-// workersOf are the workers that have asked for work of the protocol lately. They ask for
+// crew are the workers that have asked for work of the protocol lately. They ask for
 // what is soon done also while all of their slots are taken.
-func workersOf(ctx context.Context, c client.Client) (list []cluster.SeenWorker, err error) {
+type crew struct {
+	list []cluster.SeenWorker
+	// current is the version on which runs begin, and ramping the one on which a part of them
+	// does: "" is workers without a version.
+	current, ramping string
+}
+
+func crewOf(ctx context.Context, c client.Client) (w crew, err error) {
 	by := map[string]cluster.SeenWorker{}
 	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
 		q, err := c.DescribeTaskQueue(ctx, mainQueue, kind)
 		if err != nil {
-			return nil, err
+			return w, err
 		}
 		addWorkers(by, q.Pollers, time.Now())
+		if kind == enums.TASK_QUEUE_TYPE_WORKFLOW {
+			w.current = versionText(q.GetVersioningInfo().GetCurrentDeploymentVersion())
+			w.ramping = w.current
+			if q.GetVersioningInfo().GetRampingVersionPercentage() > 0 {
+				w.ramping = versionText(q.GetVersioningInfo().GetRampingDeploymentVersion())
+			}
+		}
 	}
 	for _, name := range sortedNames(by) {
-		list = append(list, by[name])
+		w.list = append(w.list, by[name])
 	}
-	return list, nil
+	return w, nil
 }
 
 func addWorkers(by map[string]cluster.SeenWorker, pollers []*taskqueue.PollerInfo, now time.Time) {
 	for _, p := range pollers {
-		w := cluster.SeenWorker{Heard: p.LastAccessTime.AsTime()}
+		w := cluster.SeenWorker{Heard: p.LastAccessTime.AsTime(), Version: versionOfPoller(p.DeploymentOptions)}
 		if w.Name, w.Slots = slotsOf(p.Identity); now.Sub(w.Heard) < seen && w.Heard.After(by[w.Name].Heard) {
 			by[w.Name] = w
 		}
@@ -79,11 +93,12 @@ func clusterState() error {
 	s := cluster.State{Address: cmp.Or(opt.HostPort, client.DefaultHostPort), Namespace: cmp.Or(opt.Namespace, client.DefaultNamespace),
 		Protocol: cluster.Protocol, Workers: []cluster.SeenWorker{}, Runs: []cluster.SeenRun{}}
 	return withClient(func(ctx context.Context, c client.Client) error {
-		list, err := workersOf(ctx, c)
+		all, err := crewOf(ctx, c)
 		if err != nil {
 			return err
 		}
-		for _, w := range list {
+		s.Current = all.current
+		for _, w := range all.list {
 			s.Workers = append(s.Workers, w)
 			s.Slots += w.Slots
 		}
@@ -134,7 +149,7 @@ func runsInProgress(ctx context.Context, c client.Client, s *cluster.State) erro
 		if err != nil {
 			return err
 		}
-		s.Runs = append(s.Runs, cluster.SeenRun{Run: r.Run, Since: first, Leases: int(open.Count), Trouble: r.Trouble})
+		s.Runs = append(s.Runs, cluster.SeenRun{Run: r.Run, Since: first, Leases: int(open.Count), Version: r.Version, Trouble: r.Trouble})
 	}
 	return nil
 }

@@ -62,8 +62,9 @@ map:
 // state is what bide cluster status tells.
 func (s *site) state() (st cluster.State) {
 	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.must("cluster", "status", "--json")), &st); err != nil {
-		s.t.Fatal(err)
+	out, err := s.bide("cluster", "status", "--json").Output() // 1 where something holds up a run
+	if jerr := json.Unmarshal(out, &st); jerr != nil {
+		s.t.Fatal(err, jerr)
 	}
 	return st
 }

@@ -166,6 +166,10 @@ func work(text string, stores []string) error {
 	if err != nil || slots < 1 {
 		return fmt.Errorf("the number of slots is %q: it must be at least 1", text)
 	}
+	version, err := versionOf(environment)
+	if err != nil {
+		return err
+	}
 	var allowed []cluster.Store
 	for _, text := range stores {
 		s, err := cluster.OpenStore(text)
@@ -190,11 +194,14 @@ func work(text string, stores []string) error {
 	}
 	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c), signal: signals(c)}
 	// The commands of lanes may keep a workflow from a processor for more than the usual second.
-	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second})
+	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second,
+		DeploymentOptions: version})
 	registerMain(short, a)
 	lanes := worker.New(c, laneQueue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
-		DisableEagerActivities: true, WorkerStopTimeout: grace})
+		DisableEagerActivities: true, WorkerStopTimeout: grace, DeploymentOptions: version})
 	registerLanes(lanes, a)
+	// Its own queue belongs to no version: each start of a worker has another one, and a version
+	// that is to become current needs workers for all queues of the one before.
 	own := worker.New(c, mine.Queue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: 1, MaxConcurrentActivityTaskPollers: 1,
 		DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace})
 	own.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ import (
 type standing struct {
 	Run  string `json:"run"`
 	Word string `json:"word"` // running, closed or none
+	// Version is that of the workers on which it stays; "" is any that takes its work.
+	Version string `json:"version,omitempty"`
 	// Trouble is what holds it up that the store does not tell, as it cannot be
 	// written or as there is nobody who would; "" is nothing.
 	Trouble string `json:"trouble,omitempty"`
@@ -49,7 +52,7 @@ func standings(ctx context.Context, c client.Client, runs []string) ([]standing,
 		return nil, err
 	}
 	list := make([]standing, len(runs))
-	alone, asked := "", false // what they all have in common
+	var all *crew // what they have in common
 	for i, run := range runs {
 		s := &list[i]
 		s.Run = run
@@ -68,12 +71,15 @@ func standings(ctx context.Context, c client.Client, runs []string) ([]standing,
 			continue
 		}
 		s.Word = "running"
-		if !asked {
-			asked = true
-			if alone, err = nobody(ctx, c); err != nil {
+		if all == nil {
+			w, err := crewOf(ctx, c)
+			if err != nil {
 				return nil, err
 			}
+			all = &w
 		}
+		s.Version = pinnedTo(d.WorkflowExecutionInfo.GetVersioningInfo())
+		alone := all.nobody(s.Version)
 		if s.Trouble = failing(d, failures(key)); s.Trouble == "" && alone != "" && !heard(d, time.Now()) {
 			lately, err := laneHeard(ctx, c, run)
 			if err == nil && !lately {
@@ -94,13 +100,24 @@ func standings(ctx context.Context, c client.Client, runs []string) ([]standing,
 // a minute, and then again.
 const seen = 75 * time.Second
 
-// nobody says that no worker is there; "" where one is.
-func nobody(ctx context.Context, c client.Client) (string, error) {
-	list, err := workersOf(ctx, c)
-	if err != nil || len(list) > 0 {
-		return "", err
+// nobody says that no worker is there for a run that stays on a version, or for one that
+// stays on none, "", and goes where runs begin; "" where a worker is.
+func (w crew) nobody(pinned string) string {
+	has := func(version string) bool {
+		return slices.ContainsFunc(w.list, func(s cluster.SeenWorker) bool { return s.Version == version })
 	}
-	return fmt.Sprintf("no worker takes work of protocol %d (the queue %s): start bide worker there, or one of this version", cluster.Protocol, mainQueue), nil
+	versioned := slices.IndexFunc(w.list, func(s cluster.SeenWorker) bool { return s.Version != "" })
+	switch {
+	case pinned != "" && !has(pinned):
+		return fmt.Sprintf("no worker has version %s, on which the run stays: %s, or move the run to another version (bide docs cluster)", pinned, startAs(pinned))
+	case pinned != "" || has(w.current) || has(w.ramping):
+		return ""
+	case w.current != "":
+		return fmt.Sprintf("no worker has version %s, on which runs begin: %s, or make another version current (bide docs cluster)", w.current, startAs(w.current))
+	case versioned >= 0:
+		return fmt.Sprintf("no version of the workers is current: %s, or %s", makeCurrent(w.list[versioned].Version), startAs(""))
+	}
+	return fmt.Sprintf("no worker takes work of protocol %d (the queue %s): start bide worker there, or one of this version", cluster.Protocol, mainQueue)
 }
 
 // heard reports whether the run was heard of by a worker that is at work for it: of a

@@ -464,6 +464,9 @@ A worker runs the commands of every run that reaches it. Where others can reach 
 server, give all workers and all who start runs a key (BIDE_TEMPORAL_KEY_FILE): then it
 refuses runs that were started without. --store refuses runs in other stores.
 
+With TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID set, it is a version of a deployment
+of Temporal: runs stay on the version with which they began.
+
 With the OTEL_… variables of telemetry set, it sends metrics of what it does.
 
 An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 s, and

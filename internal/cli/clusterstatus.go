@@ -23,8 +23,8 @@ func clusterStatusCmd(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show the workers of the Temporal server, and what its runs wait for",
 		Long: `Shows the workers that take work of this version's protocol with their slots, how much waits for
-a free slot, and each run in progress with what holds it up. The exit status is 1 where
-something holds up a run.`,
+a free slot, and each run in progress with what holds it up. Where workers are versions of a
+deployment of Temporal, it shows them too. The exit status is 1 where something holds up a run.`,
 		Example: `  bide cluster status
   bide cluster status --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
@@ -64,7 +64,7 @@ func (o *clusterStatusOptions) print(s cluster.State, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n", s.Server(), s.Work())
 	for _, w := range s.Workers {
-		fmt.Fprintf(&b, "  %s: %s, heard of %s\n", w.Name, diag.Count(w.Slots, "slot"), w.Ago(now))
+		fmt.Fprintf(&b, "  %s: %s, heard of %s\n", s.Named(w), diag.Count(w.Slots, "slot"), w.Ago(now))
 	}
 	fmt.Fprintf(&b, "%s\n%s\n", s.Waits(), s.Progress())
 	for _, r := range s.Runs {

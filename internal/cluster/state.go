@@ -13,6 +13,8 @@ type State struct {
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
 	Protocol  int    `json:"protocol"`
+	// Current is the deployment version on which runs begin; "" is workers without one.
+	Current string `json:"current_version,omitempty"`
 	// Workers are those that take work of the protocol, and Slots the sum of theirs.
 	Workers []SeenWorker `json:"workers"`
 	Slots   int          `json:"slots"`
@@ -45,11 +47,24 @@ func (s *State) Progress() string {
 	return diag.Count(len(s.Runs), "run in progress", "runs in progress")
 }
 
+// Named is the name of a worker, with its version.
+func (s *State) Named(w SeenWorker) string {
+	switch {
+	case w.Version == "":
+		return w.Name
+	case w.Version == s.Current:
+		return w.Name + ", version " + w.Version + ", which is current"
+	}
+	return w.Name + ", version " + w.Version
+}
+
 // SeenWorker is a worker that the server has heard of lately.
 type SeenWorker struct {
 	Name  string    `json:"name"`
 	Slots int       `json:"slots"`
 	Heard time.Time `json:"heard"`
+	// Version is the deployment version as which it takes work; "" is none.
+	Version string `json:"version,omitempty"`
 }
 
 // Ago says when the server heard of the worker.
@@ -62,6 +77,8 @@ type SeenRun struct {
 	Run    string    `json:"run"`
 	Since  time.Time `json:"since"`
 	Leases int       `json:"leases"` // that are open: worked off, or waiting for a slot
+	// Version is the one on which it stays; "" is none.
+	Version string `json:"version,omitempty"`
 	// Trouble is what holds it up; "" is nothing.
 	Trouble string `json:"trouble,omitempty"`
 }
@@ -71,7 +88,11 @@ func (r SeenRun) Says() string {
 	if r.Trouble != "" {
 		return "held up: " + r.Trouble
 	}
-	return diag.Count(r.Leases, "open lease")
+	text := diag.Count(r.Leases, "open lease")
+	if r.Version != "" {
+		text += ", stays on version " + r.Version
+	}
+	return text
 }
 
 // HeldUp reports whether something holds up a run.

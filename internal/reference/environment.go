@@ -8,6 +8,8 @@ var Variables = []struct{ Group, Name, Doc string }{
 	{"Read by bide", "BIDE_HOME", "where the state of runs is kept, instead of `$XDG_STATE_HOME/bide` or `~/.local/state/bide`"},
 	{"Read by bide", "BIDE_STORE", "the store of runs on many machines, `dir:PATH`: what `--store` is without being written, and whose runs all commands see"},
 	{"Read by bide", "BIDE_TEMPORAL_KEY_FILE", "a file with the key by which what goes through a Temporal server is encrypted: 64 hexadecimal digits, the same on all machines"},
+	{"Read by bide", "TEMPORAL_DEPLOYMENT_NAME", "of `bide worker`: the deployment to which the worker belongs; Temporal's worker controller for Kubernetes sets it"},
+	{"Read by bide", "TEMPORAL_WORKER_BUILD_ID", "of `bide worker`: which build of that deployment it is; both or none"},
 	{"Read by bide", "XDG_STATE_HOME", "where `bide/` stands if `BIDE_HOME` is not set; it must be an absolute path"},
 	{"Read by bide", "COLUMNS", "how wide lines may be where the output is no terminal, such as a pipe or a file; a terminal is as wide as it says itself"},
 	{"Read by bide", "NO_COLOR", "any value: no colours, unless `--color always`"},

@@ -36,7 +36,7 @@ func TestMachinesAreAskedOnce(t *testing.T) {
 	var asked atomic.Int64
 	s := serve(t, Options{OnMachines: true, Machines: func(context.Context) (cluster.State, error) {
 		asked.Add(1)
-		return cluster.State{Address: nasty, Namespace: nasty, Workers: []cluster.SeenWorker{{Name: nasty}}, Runs: []cluster.SeenRun{{Run: nasty, Trouble: nasty}}}, nil
+		return cluster.State{Address: nasty, Namespace: nasty, Workers: []cluster.SeenWorker{{Name: nasty, Version: "night:b1"}}, Runs: []cluster.SeenRun{{Run: nasty, Trouble: nasty}}}, nil
 	}})
 	s.machinesEvery = time.Hour
 	if n := asked.Load(); n != 0 {
@@ -49,7 +49,7 @@ func TestMachinesAreAskedOnce(t *testing.T) {
 	all.Wait()
 	// Its answer is here by now, or comes soon: the asking itself is over.
 	s.machines.work.Wait()
-	if body := s.page("/machines"); strings.Contains(body, "<script>") || strings.Contains(body, "<img") || strings.Count(body, "alert(1)") < 4 {
+	if body := s.page("/machines"); strings.Contains(body, "<script>") || strings.Contains(body, "<img") || strings.Count(body, "alert(1)") < 4 || !strings.Contains(body, ", version night:b1</th>") {
 		t.Errorf("what the server says is no text:\n%s", body)
 	}
 	if n := asked.Load(); n != 1 {
