@@ -115,8 +115,9 @@ func TestWorkBesideTheBranch(t *testing.T) {
 		"the stash of items": {head + "        echo x > $BIDE_ITEM; git add -A; git stash -q\n", []string{"i0", "i1"}},
 		"what is taken back": {head + "        echo x > $BIDE_ITEM; git add -A; test $BIDE_ITEM = i1 || { git stash -q; git stash pop -q; }; git checkout -q -b b-$BIDE_ITEM; git commit -qm $BIDE_ITEM\n", nil},
 		"setup and reduce": {"name: beside\nmode: mapreduce\nsetup:\n  - shell: echo x > a; git add -A; git stash -q\nmap:\n  input: items.jsonl\n  agent_template: [{shell: 'true'}]\nreduce:\n  - shell: |\n" +
-			"        at=$(git symbolic-ref --short HEAD); git checkout -q -b own; " + commit("b") + "        git checkout -q $at; echo x > c; git add -A; git stash -q\n",
-			[]string{"a", "b", "c"}},
+			"        at=$(git symbolic-ref --short HEAD); git checkout -q -b own; " + commit("b") + "        git tag -a -m t t; git tag blob $(git rev-parse HEAD:b); git checkout -q --detach; " +
+			commit("d") + "        git tag -a -m u u; git checkout -q $at; echo x > c; git add -A; git stash -q\n",
+			[]string{"a", "b", "b", "c", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

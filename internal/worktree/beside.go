@@ -81,9 +81,19 @@ func (run *Run) KeepBeside(ctx context.Context) (k Kept, err error) {
 	if err != nil {
 		return k, err
 	}
-	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(objectname)", "refs/heads/", "refs/tags/")
-	for commit := range strings.Lines(out) {
-		commit = strings.TrimSpace(commit)
+	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname) %(*objectname)", "refs/heads/", "refs/tags/")
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) < 2 || strings.HasPrefix(f[0], runBranches) || strings.HasPrefix(f[0], itemBranches) {
+			continue // kept, and there may be many
+		}
+		commit, cerr := run.repo.commit(ctx, run.repo.dir, f[len(f)-1]) // not the tag itself
+		if cerr != nil && status(cerr) <= 0 {
+			return k, cerr
+		}
+		if commit == "" {
+			continue // a tag of a file, or of a directory
+		}
 		lost, lerr := run.inNoBranch(ctx, commit, append(tips, run.Base)...)
 		if lerr != nil {
 			return k, lerr
@@ -91,11 +101,11 @@ func (run *Run) KeepBeside(ctx context.Context) (k Kept, err error) {
 		if !lost {
 			continue
 		}
-		name, nerr := run.repo.nameCommit(ctx, run.ownBeside(), commit)
+		branch, nerr := run.repo.nameCommit(ctx, run.ownBeside(), commit)
 		if nerr != nil {
 			return k, nerr
 		}
-		k = k.and(Kept{Branch: name, Commit: commit, Commits: 1})
+		k = k.and(Kept{Branch: branch, Commit: commit, Commits: 1})
 	}
 	return k, err
 }
