@@ -224,6 +224,11 @@ func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path s
 		e := p.Event(event.RoundStarted, name)
 		e.Time, e.Attempts = start, out.Attempts
 		x.record(e)
+		// What it mends may look well to a later life that knows nothing of the failure.
+		if err := x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
+			x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
+			return err
+		}
 	}
 	q.Env = p.Env.Export("TEST_ATTEMPT", strconv.Itoa(round))
 	t, err := x.Span(ctx, p, h.Timeout)

@@ -652,8 +652,8 @@ func TestBranchInTheWayOfOurs(t *testing.T) {
 func TestFinalMergeCutShortAndTheUserMovesOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		half   bool // the files are there, and not in the index
-		cut    bool // git was killed in the middle of one
+		half   bool      // the files are there, and not in the index
+		cut    [2]string // what the files have; "": all of it
 		user   func(w *world)
 		branch string // on which the user is
 	}{
@@ -687,12 +687,18 @@ func TestFinalMergeCutShortAndTheUserMovesOn(t *testing.T) {
 			w.git("checkout", "-q", "-b", "other")
 			w.commitAll(w.dir, "all of it")
 		}},
-		{name: "commits a file alone, one is cut", half: true, cut: true, user: func(w *world) {
+		{name: "commits a file alone, one is cut", half: true, cut: [2]string{"by t", "n"}, user: func(w *world) {
 			w.write(w.dir, "mine", "mine\n")
 			w.git("add", "mine")
 			w.git("commit", "-qm", "mine", "--only", "mine")
 		}},
-		{name: "a new branch, one is cut", half: true, cut: true, branch: "other", user: func(w *world) { w.git("checkout", "-q", "-b", "other") }},
+		{name: "a new branch, one is cut", half: true, cut: [2]string{"by t", "n"}, branch: "other", user: func(w *world) { w.git("checkout", "-q", "-b", "other") }},
+		{name: "nothing, by a power cut", half: true, cut: [2]string{strings.Repeat("\x00", len("by the run\n")), "n\x00\x00"}, user: func(w *world) {}},
+		{name: "commits a file alone, by a power cut", half: true, cut: [2]string{"by \x00\x00\x00 run\n", "\x00\x00\x00\x00"}, user: func(w *world) {
+			w.write(w.dir, "mine", "mine\n")
+			w.git("add", "mine")
+			w.git("commit", "-qm", "mine", "--only", "mine")
+		}},
 		{name: "puts it away", user: func(w *world) { w.git("stash", "-q", "-u") }},
 		{name: "takes it back", user: func(w *world) { w.git("reset", "-q", "--hard") }},
 		{name: "a detached HEAD", branch: "HEAD", user: func(w *world) { w.git("checkout", "-q", "--detach") }},
@@ -713,9 +719,9 @@ func TestFinalMergeCutShortAndTheUserMovesOn(t *testing.T) {
 			if c.half {
 				w.git("read-tree", old)
 			}
-			if c.cut {
-				w.write(w.dir, "a.txt", "by t")
-				w.write(w.dir, "new/n.txt", "n")
+			if c.cut[0] != "" {
+				w.write(w.dir, "a.txt", c.cut[0])
+				w.write(w.dir, "new/n.txt", c.cut[1])
 			}
 			c.user(w)
 			mine := strings.TrimSpace(w.git("rev-parse", "HEAD"))

@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -221,7 +220,8 @@ func touches(a, b string) bool {
 }
 
 // halfWritten says whether a file is the beginning of what a commit has at its path, or
-// is gone, as a git that was killed while it wrote leaves it.
+// is gone, as a git that was killed while it wrote leaves it. A power cut may leave zeros
+// where the disk had no bytes yet.
 func (r *Repo) halfWritten(ctx context.Context, dir, path, commit string) (bool, error) {
 	have, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
 	if errors.Is(err, os.ErrNotExist) {
@@ -235,7 +235,15 @@ func (r *Repo) halfWritten(ctx context.Context, dir, path, commit string) (bool,
 		return false, err
 	}
 	want, err := r.git(ctx, dir, "cat-file", "--filters", commit+":"+path)
-	return err == nil && bytes.HasPrefix([]byte(want), have), err
+	if err != nil || len(have) > len(want) {
+		return false, err
+	}
+	for i, b := range have {
+		if b != 0 && b != want[i] {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // removePaths removes files from a worktree and from its index. A directory in the place of
