@@ -297,12 +297,7 @@ func (x *Executor) foreachValues(ctx context.Context, p *Place, a *workflow.Fore
 	if a.List != nil {
 		return list, nil
 	}
-	// The rounds may change what the list was made of.
-	if err := x.Recorder.Sync(ctx); err != nil {
-		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
-		return nil, err
-	}
-	return list, nil
+	return list, x.synced(ctx) // the rounds may change what the list was made of
 }
 
 // recordedValues reads the values out of a fact, numbers as they were written.

@@ -225,8 +225,7 @@ func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path s
 		e.Time, e.Attempts = start, out.Attempts
 		x.record(e)
 		// What it mends may look well to a later life that knows nothing of the failure.
-		if err := x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
-			x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
+		if err := x.synced(ctx); err != nil {
 			return err
 		}
 	}

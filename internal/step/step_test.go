@@ -212,9 +212,32 @@ func TestFailureAndWaitAreOneRecord(t *testing.T) {
 	}
 }
 
+// TestRepairBeginsBehindARecord: what a handler mends may look well to a later life that knows
+// nothing of the failure, so the failure is on the disk before the handler runs.
+func TestRepairBeginsBehindARecord(t *testing.T) {
+	var log []string
+	w := newWorld(t, "commands: [{shell: check, on_failure: {shell: mend, max_attempts: 2}}]", start, func(c *step.Call) virtual.Answer {
+		log = append(log, c.Action.(*workflow.Shell).Text.String())
+		return exit(1, "no")
+	})
+	w.Recorder = recordLog{w.rec, &log}
+	if err := w.run(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	failed, synced, mends := slices.Index(log, "round_started"), slices.Index(log, "sync"), slices.Index(log, "mend")
+	if failed < 0 || synced < failed || mends < synced {
+		t.Errorf("the order is %q", log)
+	}
+}
+
 type recordLog struct {
 	step.Recorder
 	log *[]string
+}
+
+func (r recordLog) Sync(ctx context.Context) error {
+	*r.log = append(*r.log, "sync")
+	return r.Recorder.Sync(ctx)
 }
 
 func (r recordLog) Record(facts ...event.Event) error {
