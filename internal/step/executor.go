@@ -145,6 +145,15 @@ func (x *Executor) record(facts ...event.Event) {
 // records are lists of facts that were recorded: a recorder keeps none.
 var records = sync.Pool{New: func() any { return new([]event.Event) }}
 
+// synced returns when what was recorded is on the disk, and ends the run where it cannot be.
+func (x *Executor) synced(ctx context.Context) error {
+	err := x.Recorder.Sync(context.WithoutCancel(ctx))
+	if err != nil {
+		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
+	}
+	return err
+}
+
 // Note tells a warning.
 func (x *Executor) Note(format string, args ...any) {
 	x.record(event.Event{Type: event.Note, Message: fmt.Sprintf(format, args...)})
@@ -279,12 +288,3 @@ func Final(err error) bool { return IsInput(err) || Spent(err) || limited(err) }
 
 // IsInput reports whether a step could not begin, as it could not the next time.
 func IsInput(err error) bool { return failure.Input(err) }
-
-// synced returns when what was recorded is on the disk, and ends the run where it cannot be.
-func (x *Executor) synced(ctx context.Context) error {
-	err := x.Recorder.Sync(context.WithoutCancel(ctx))
-	if err != nil {
-		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
-	}
-	return err
-}
