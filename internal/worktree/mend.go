@@ -341,7 +341,7 @@ func (r *Repo) dropHalf(run *Run) error {
 
 // isHead says whether a text can be that of a HEAD.
 func isHead(text string) bool {
-	return isID(text) && strings.Trim(text, "0") != "" || strings.HasPrefix(text, "ref: refs/")
+	return isID(text) && strings.Trim(text, "0") != "" || strings.HasPrefix(text, "ref: refs/") && !strings.Contains(text, "\x00")
 }
 
 // ourName says whether git names the private directory of a worktree of ours so: by its

@@ -227,6 +227,57 @@ func TestAWorktreeThatIsGoneHasWhatSetupLeft(t *testing.T) {
 	}
 }
 
+// A power cut while the run's worktree was made anew leaves zeros where the disk had no bytes
+// yet: in the link to its private git directory, and in what stands there.
+func TestTornWhileMadeAnew(t *testing.T) {
+	torn := func(t *testing.T, path string, keep int) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(text[min(keep, len(text)):])
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, keep := range []int{0, 5, 8, 12, 30} {
+		for _, name := range []string{"link", "commondir", "gitdir", "HEAD", "all"} {
+			t.Run(fmt.Sprint(name, " ", keep), func(t *testing.T) {
+				w := newWorld(t)
+				run := w.run()
+				w.write(run.Dir, "made.txt", "made\n")
+				w.commitAll(run.Dir, "made")
+				admin, err := adminDir(run.Dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := run.note(t.Context(), "remade"); err != nil {
+					t.Fatal(err)
+				}
+				if name == "link" || name == "all" {
+					torn(t, filepath.Join(run.Dir, ".git"), keep)
+				}
+				for _, of := range []string{"commondir", "gitdir", "HEAD"} {
+					if name == of || name == "all" {
+						torn(t, filepath.Join(admin, of), keep)
+					}
+				}
+				again := w.relive(run)
+				equal(t, "made.txt", w.read(again.Dir, "made.txt"), "made\n")
+				equal(t, "status", w.gitIn(again.Dir, "status", "--porcelain"), "")
+				equal(t, "branch", w.git("log", "--format=%s", again.Branch), "made\nstart")
+				if !again.Remade {
+					t.Error("the loss is not told")
+				}
+				if strings.Count(w.git("worktree", "list"), "\n") != 1 {
+					t.Errorf("%s", w.git("worktree", "list"))
+				}
+			})
+		}
+	}
+}
+
 // A removal by the run itself that was cut short anywhere is none of a stranger's: nothing
 // is told to be lost, and files that are missing are not taken for deleted by a step.
 func TestARemovalIsCutShort(t *testing.T) {

@@ -68,7 +68,7 @@ func adminDir(dir string) (string, error) {
 		return "", err
 	}
 	path, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-	if !ok {
+	if !ok || strings.Contains(path, "\x00") { // which a power cut leaves
 		return "", fmt.Errorf("%s is no link to a git directory", filepath.Join(dir, ".git"))
 	}
 	if !filepath.IsAbs(path) {

@@ -61,7 +61,7 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 	if err := dropLocks(append(locks, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
 		return nil, err
 	}
-	if admin, err := adminDir(run.Dir); err == nil {
+	if admin, err := adminDir(run.Dir); err == nil && filepath.Dir(admin) == filepath.Join(r.common, "worktrees") { // else a power cut has torn the link
 		if err := dropStale(admin); err != nil {
 			return nil, err
 		}
