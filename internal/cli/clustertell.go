@@ -25,7 +25,7 @@ func askStopOn(ctx context.Context, run string, now bool) error {
 		return nil
 	}
 	if word, werr := wordOf(ctx, run); werr == nil && word != "running" {
-		return fmt.Errorf("Temporal does not have run %s any more, so there is nothing to stop: bide show %[1]s shows what is recorded, bide resume %[1]s continues with that", shortRun(run))
+		return fmt.Errorf("run %s is no longer known to Temporal, so there is nothing to stop: bide show %[1]s shows what is recorded, bide resume %[1]s continues with that", shortRun(run))
 	}
 	return fmt.Errorf("run %s could not be stopped, and may still be running: %w", run, err)
 }
