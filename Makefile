@@ -108,7 +108,8 @@ fuzz-short:
 	  (cd $$package && "$$dir/$$(basename $$package).test" -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime 600x -test.fuzzminimizetime 10x -test.fuzzcachedir "$$dir/$$name") || exit 1; \
 	done < "$$dir/targets"
 
-# The modules of their own below contrib/ against real servers on the loopback, and
+# The modules of their own below contrib/ against real servers on the loopback (the examples
+# for containers are read by the tools that they are for), and
 # telemetry against the receiver of the OpenTelemetry collector and Prometheus'
 # parser and linter.
 contrib:

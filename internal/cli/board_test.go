@@ -2,13 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/charmbracelet/x/ansi"
 	"pgregory.net/rapid"
 )
@@ -171,3 +176,25 @@ func TestLiveQuestion(t *testing.T) {
 		t.Error("nobody is there to be asked")
 	}
 }
+
+// TestWaitsAreToldByTheFirstInLine: who waits behind others of the same run says nothing, as
+// those say what the run waits for, whoever comes first.
+func TestWaitsAreToldByTheFirstInLine(t *testing.T) {
+	var said strings.Builder
+	d := &plainDisplay{app: &app{streams: streams{out: io.Discard, err: &said}}}
+	for _, b := range []limits.Block{{Limit: "gpu", Before: 1}, {Limit: "gpu", Full: true, Held: 1, Slots: 1}, {Limit: "gpu", Before: 2}, {Limit: "gpu", Paused: true, By: []string{""}}} {
+		x := &step.Executor{Clock: virtual.NewClock(at(0)), Recorder: shownTo{d}}
+		x.ShowWait(step.Place{}, "", 1, &b)
+	}
+	if got := strings.Count(said.String(), "\n"); got != 2 || !strings.Contains(said.String(), "gpu: 1 of 1 held") || !strings.Contains(said.String(), "gpu: paused until") {
+		t.Errorf("%s", said.String())
+	}
+}
+
+// shownTo shows events to a display.
+type shownTo struct{ d *plainDisplay }
+
+func (s shownTo) Record(...event.Event) error { return nil }
+func (s shownTo) Detailed() bool              { return false }
+func (s shownTo) Sync(context.Context) error  { return nil }
+func (s shownTo) Show(e event.Event)          { s.d.Emit(e) }

@@ -279,9 +279,10 @@ func (d *plainDisplay) waitLine(e event.Event) string {
 	var of struct {
 		Limit  string
 		Paused bool
+		Behind int
 	}
-	if e.Message == "" || json.Unmarshal(e.Data, &of) != nil {
-		return ""
+	if e.Message == "" || json.Unmarshal(e.Data, &of) != nil || of.Behind > 0 {
+		return "" // the first of those that it is behind tells what the run waits for
 	}
 	key := of.Limit
 	if of.Paused { // which is told at once, also where others were told to wait for a slot

@@ -159,7 +159,7 @@ func (x *Executor) retake(ctx context.Context, p Place, h *Holding, w Wanted) (e
 // ShowWait shows that an attempt, or an item, waits for a named limit: it does not run yet.
 func (x *Executor) ShowWait(p Place, path string, n int, b *limits.Block) {
 	e := p.Event(event.AttemptQueued, path)
-	e.Attempt, e.Message, e.Data = n, "waits for "+b.String(), Data(map[string]any{"for": b.For(), "limit": b.Limit, "paused": b.Paused})
+	e.Attempt, e.Message, e.Data = n, "waits for "+b.String(), Data(map[string]any{"for": b.For(), "limit": b.Limit, "paused": b.Paused, "behind": b.Before})
 	if !b.Until.IsZero() {
 		e.DelayMS = max(b.Until.Sub(x.Clock.Now()), 0).Milliseconds()
 	}
