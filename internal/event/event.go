@@ -191,7 +191,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	step_started               Step, Label, Message (outside of items, the label with its variables filled in, where it has any), Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
 //	                           not run yet; shown, never journalled. Of a limit of the machine Message (what it waits for), and
-//	                           "limit" and "paused" in the Data; of an item that waits so, no Step
+//	                           "limit", "paused" and "behind" (so many attempts of the run go before it) in the Data; of an item that waits so, no Step
 //	attempt_started            Step, Attempt; DelayMS and From where it has waited so long for a limit of the machine of that name
 //	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS; Status where the retries of the step end with it:
 //	                           the driver.Reason for that
