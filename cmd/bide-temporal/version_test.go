@@ -235,6 +235,7 @@ func TestTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	const items = 60
 	s := newSite(t, versioned, items)
+	s.env = append(s.env, "BIDE_TEST_EVENTS=100") // of all workers: one that hands over sooner decides otherwise
 	plain := s.worker(2)
 	run := s.begin()
 	s.wait("the first items", func() bool { return s.lines("ran-"+run) > 5 })

@@ -57,7 +57,8 @@ const (
 )
 
 // manyEvents is when an execution hands over to the next, whatever the server
-// suggests: half of what a history may have before it is slow.
+// suggests: half of what a history may have before it is slow. It is of the protocol: two
+// workers with different values decide otherwise of one history.
 var manyEvents = 8000
 
 // WorkflowID is the id of a run's workflow.

@@ -38,3 +38,32 @@ func TestSyncOnTwoDisks(t *testing.T) {
 		t.Errorf("after the run is removed: %v", err)
 	}
 }
+
+// A power cut while the run's worktree is removed does not leave its name and a part of its
+// files, which a next life would take for deleted by a step, and merge that: no file goes
+// before the new name is on the disk.
+func TestNoFileGoesBeforeTheName(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "made.txt", "made\n")
+	w.commitAll(run.Dir, "made")
+	going, safe := run.Dir+goingSuffix, false
+	real := run.repo.disks.sync
+	run.repo.disks.sync = func(dir string) error {
+		if w.exists(going) && !w.exists(run.Dir) {
+			safe = true
+			for _, name := range []string{"a.txt", "made.txt"} {
+				if !w.exists(filepath.Join(going, name)) {
+					t.Errorf("%s is gone before the name of its worktree is", name)
+				}
+			}
+		}
+		return real(dir)
+	}
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !safe || w.exists(going) {
+		t.Errorf("synced under the new name: %v; it is left: %v", safe, w.exists(going))
+	}
+}

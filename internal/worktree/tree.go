@@ -107,6 +107,10 @@ func (r *Repo) unregister(ctx context.Context, path string) error {
 	if err := os.Rename(path, going); err != nil {
 		return err
 	}
+	// Else a power cut could leave the old name, and not the files.
+	if err := r.Sync(ctx); err != nil {
+		return errors.Join(err, os.Rename(going, path))
+	}
 	if err := os.RemoveAll(admin); err != nil {
 		return err
 	}
