@@ -202,7 +202,11 @@ func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, ou
 		return out, false
 	}
 	x.setError(p, s, out)
-	if err := x.Sequence(ctx, p, steps); err != nil {
+	err := x.synced(ctx) // as before another handler
+	if err == nil {
+		err = x.Sequence(ctx, p, steps)
+	}
+	if err != nil {
 		out.Err = err
 		return out, true
 	}

@@ -215,18 +215,23 @@ func TestFailureAndWaitAreOneRecord(t *testing.T) {
 // TestRepairBeginsBehindARecord: what a handler mends may look well to a later life that knows
 // nothing of the failure, so the failure is on the disk before the handler runs.
 func TestRepairBeginsBehindARecord(t *testing.T) {
-	var log []string
-	w := newWorld(t, "commands: [{shell: check, on_failure: {shell: mend, max_attempts: 2}}]", start, func(c *step.Call) virtual.Answer {
-		log = append(log, c.Action.(*workflow.Shell).Text.String())
-		return exit(1, "no")
-	})
-	w.Recorder = recordLog{w.rec, &log}
-	if err := w.run(context.Background(), nil); err != nil {
-		t.Error(err)
-	}
-	failed, synced, mends := slices.Index(log, "round_started"), slices.Index(log, "sync"), slices.Index(log, "mend")
-	if failed < 0 || synced < failed || mends < synced {
-		t.Errorf("the order is %q", log)
+	for name, handler := range map[string]string{"on_failure": "on_failure: {shell: mend, max_attempts: 2}", "on_exit_code": "on_exit_code: {1: [{shell: mend}]}"} {
+		t.Run(name, func(t *testing.T) {
+			var log []string
+			w := newWorld(t, "commands: [{shell: check, "+handler+"}]", start, func(c *step.Call) virtual.Answer {
+				text := c.Action.(*workflow.Shell).Text.String()
+				if log = append(log, text); text == "check" {
+					return exit(1, "no")
+				}
+				return virtual.Answer{}
+			})
+			w.Recorder = recordLog{w.rec, &log}
+			_ = w.run(context.Background(), nil) // the check never gets well
+			failed, synced, mends := slices.Index(log, "attempt_failed"), slices.Index(log, "sync"), slices.Index(log, "mend")
+			if failed < 0 || synced < failed || mends < synced {
+				t.Errorf("the order is %q", log)
+			}
+		})
 	}
 }
 
