@@ -59,12 +59,12 @@ func (c *composer) compose(n *node) *node {
 	fileTable.look(n, &own)
 	if w := own.extends; w.val != nil {
 		if base := c.extends(w.key.text, w.val); base != nil {
-			n = mergeOver(sameSteps(base), sameSteps(n))
+			n = mergeOver(base, n)
 		}
 	}
 	if t := own.template.val; t != nil {
 		if base := c.template(t); base != nil {
-			n = joinTrees(sameSteps(base), sameSteps(n))
+			n = joinTrees(base, n)
 		}
 	}
 	if i := own.imports.val; i != nil {
@@ -186,7 +186,7 @@ func (c *composer) templatePlaces(source **node) []string {
 
 // override puts a value at a path such as commands.0.timeout.
 func (c *composer) override(tree *node, p pair) *node {
-	out, ok := setPath(tree, strings.Split(p.key.text, "."), p)
+	out, ok := setPath(tree, fileTable, strings.Split(p.key.text, "."), p)
 	if !ok {
 		c.d.warnf(p.key, "bad-override", "the template has nothing at %q to override", short(p.key.text)).
 			Suggest("a path goes through keys and positions that are there, such as commands.0.timeout")
@@ -195,36 +195,38 @@ func (c *composer) override(tree *node, p pair) *node {
 	return out
 }
 
-// setPath gives n with the value at path replaced. Only the last key may be new.
-func setPath(n *node, path []string, p pair) (*node, bool) {
+// setPath gives n, whose keys are those of a table, with the value at path replaced. Only
+// the last key may be new.
+func setPath(n *node, t *table, path []string, p pair) (*node, bool) {
 	if len(path) == 0 {
 		return p.val, true
 	}
 	out := *n
 	switch n.kind {
 	case mapNode:
-		out.pairs = slices.Clone(n.pairs)
-		for i, q := range n.pairs {
-			if q.key.text == path[0] || (q.key.text == "steps" && path[0] == "commands") {
-				v, ok := setPath(q.val, path[1:], p)
-				out.pairs[i].val = v
-				return &out, ok
-			}
-		}
-		if len(path) > 1 {
+		key := p.key.as(path[0])
+		at := t.written(n, key.text)
+		switch {
+		case at < 0 && len(path) > 1:
 			return n, false
+		case at < 0:
+			out.pairs = append(slices.Clone(n.pairs), pair{key, p.val})
+			return &out, true
 		}
-		key := *p.key
-		key.text = path[0]
-		out.pairs = append(out.pairs, pair{&key, p.val})
-		return &out, true
+		val := n.pairs[at].val
+		v, ok := setPath(val, t.row(key.text).typ.table(val), path[1:], p)
+		out.pairs = slices.Clone(n.pairs)
+		if out.pairs[at].val = v; len(path) == 1 {
+			out.pairs[at].key = key // its spelling may say the unit
+		}
+		return &out, ok
 	case listNode:
 		i, err := strconv.Atoi(path[0])
 		if err != nil || i < 0 || i >= len(n.items) {
 			return n, false
 		}
 		out.items = slices.Clone(n.items)
-		v, ok := setPath(n.items[i], path[1:], p)
+		v, ok := setPath(n.items[i], t, path[1:], p)
 		out.items[i] = v
 		return &out, ok
 	}
@@ -284,7 +286,7 @@ func (c *composer) importOne(n, own *node, called map[string]bool) *node {
 		tree = c.selected(tree, entry.selective)
 	}
 	c.taken = append(c.taken, names...)
-	return joinTrees(sameSteps(tree), sameSteps(own))
+	return joinTrees(tree, own)
 }
 
 // fileName is the name of a file, and stepCalled the names of a step.
@@ -314,17 +316,28 @@ func (c *composer) selected(tree *node, names []*node) *node {
 		}
 		return false
 	}
+	steps := func(n *node) *node {
+		out := *n
+		out.items = slices.DeleteFunc(slices.Clone(n.items), func(s *node) bool { return !wanted(stepNames(s)) })
+		return &out
+	}
 	out := *tree
 	out.pairs = nil
+	var own File
 	for _, p := range tree.pairs {
-		v := *p.val
-		switch p.key.text {
-		case "commands", "steps", "setup", "reduce", "merge", "finally":
-			v.items = slices.DeleteFunc(slices.Clone(v.items), func(s *node) bool { return !wanted(stepNames(s)) })
-		case "workflows", "sub_workflows":
+		switch f := fileTable.row(p.key.text); {
+		case f.place(&own) == &own.subs:
+			v := *p.val
 			v.pairs = slices.DeleteFunc(slices.Clone(v.pairs), func(q pair) bool { return !wanted(q.key, nil) })
+			p.val = &v
+		case f.typ.table(p.val) == stepTable:
+			p.val = steps(p.val)
+		case f.typ.table(p.val) == blockTable:
+			if list := stepsOf(p.val).val; list != nil {
+				p.val = p.val.with(list, steps(list))
+			}
 		}
-		out.pairs = append(out.pairs, pair{p.key, &v})
+		out.pairs = append(out.pairs, p)
 	}
 	for _, n := range names {
 		if !found[n.text] {

@@ -64,6 +64,52 @@ func TestExtends(t *testing.T) {
 	}
 }
 
+// TestComposedSpellings: two files say the same under any spellings of a key, and the
+// steps of an import come before the file's own wherever steps stand.
+func TestComposedSpellings(t *testing.T) {
+	const base = "timeout: 10m\nretry_defaults: {max_attempts: 3, initial_delay: 2s}\nworkflows: {w: [{shell: base}]}\ncommands: [{shell: base}]\n"
+	const older = "timeout_secs: 600\nretry_defaults: {attempts: 3, initial_delay_ms: 2000}\nsub_workflows: {w: [{shell: base}]}\nsteps: [{shell: base}]\n"
+	for _, c := range []struct{ base, own string }{
+		{base, "timeout_secs: 30\nretry_defaults: {attempts: 5}\nsub_workflows: {w: [{shell: own}]}\nsteps: [{workflow: w}]\n"},
+		{older, "timeout: 30s\nretry_defaults: {max_attempts: 5}\nworkflows: {w: [{shell: own}]}\ncommands: [{workflow: w}]\n"},
+	} {
+		f := loadClean(t, files{"base.yml": c.base, "main.yml": "extends: base.yml\n" + c.own}, workflow.Options{})
+		retry := f.Steps[0].Action.(*workflow.Call).Target.File.Steps[0].Retry
+		if got := briefs(f.Steps[0].Action.(*workflow.Call).Target.File.Steps); f.Timeout.D != 30*time.Second || got != "shell:own" || retry.Attempts != 5 || retry.Initial != 2*time.Second {
+			t.Errorf("%s: %v, %s, %d attempts after %v", c.own, f.Timeout.D, got, retry.Attempts, retry.Initial)
+		}
+	}
+	for _, path := range []string{"timeout", "timeout_secs", "reduce.0.timeout", "reduce.0.timeout_secs", "setup.commands.0.timeout", "setup.steps.0.timeout_secs", "map.agent_timeout", "setup.timeout_secs"} {
+		f := loadClean(t, files{
+			"main.yml": "template: {source: t.yml, override: {" + path + ": 30}}\n",
+			"t.yml":    "mode: mapreduce\ntimeout: 10m\nsetup: {steps: [{shell: s, timeout: 10m}], timeout: 10m}\nmap: {input: [a], agent_template: [{shell: a}], agent_timeout_secs: 600}\nreduce: [{shell: c, timeout_secs: 600}]\n",
+		}, workflow.Options{})
+		n := 0
+		for _, d := range []time.Duration{f.Timeout.D, f.Reduce.Steps[0].Timeout.D, f.Map.AgentTimeout.D, f.Setup.Timeout.D, f.Setup.Steps[0].Timeout.D} {
+			if d == 30*time.Second {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: %d timeouts are 30s", path, n)
+		}
+	}
+	fs := files{
+		"main.yml": "imports: [lib.yml]\ncommands: [{shell: own}]\nfinally: [{shell: own}]\n",
+		"lib.yml":  "setup: {steps: [{name: a, shell: a}, {name: b, shell: b}]}\nsteps: [{name: c, shell: c}]\nfinally: {commands: [{name: f, shell: f}]}\n",
+	}
+	for change, want := range map[string][2]string{
+		"[lib.yml]":                            {"shell:a shell:b shell:c shell:own", "shell:f shell:own"},
+		"[{path: lib.yml, selective: [b, f]}]": {"shell:b shell:own", "shell:f shell:own"},
+		"[{path: lib.yml, selective: [c]}]":    {"shell:c shell:own", "shell:own"},
+	} {
+		f := loadClean(t, files{"lib.yml": fs["lib.yml"], "main.yml": strings.Replace(fs["main.yml"], "[lib.yml]", change, 1)}, workflow.Options{})
+		if got := [2]string{briefs(f.Steps), briefs(f.Finally.Steps)}; got != want {
+			t.Errorf("%s: %q, want %q", change, got, want)
+		}
+	}
+}
+
 func TestTemplates(t *testing.T) {
 	fs := files{
 		"main.yml": `name: mine

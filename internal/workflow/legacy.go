@@ -25,7 +25,7 @@ func unwrapped(n *node) *node {
 		out.pairs = append(out.pairs, pair{inner.as(fileTable.keyFor(&steps, &steps.list)), inner})
 		return &out
 	}
-	return mergeOver(sameSteps(&out), sameSteps(inner))
+	return mergeOver(&out, inner)
 }
 
 // stillWrapped reports a workflow: that could not be unwrapped.

@@ -2,71 +2,78 @@ package workflow
 
 import "slices"
 
-// sameSteps writes steps: as commands:, so that two files' lists meet.
-func sameSteps(n *node) *node {
+// composing says what becomes of a key where a file is made of several.
+type composing int
+
+const (
+	overlaid  composing = iota // the file's value counts; maps are merged key by key
+	before                     // the list of an import or a template comes before the file's own
+	addParams                  // parameters are added to those of the other file
+	ofOneFile                  // it is about the file in which it stands
+)
+
+// stepsOf is the list of steps of a file or a block that is a map, as it is written.
+func stepsOf(n *node) written {
 	var in blockSteps
 	blockTable.look(n, &in)
-	present := blockTable.keyFor(&in, &in.list)
-	if !in.list.there() || n.get(present) != nil {
-		return n
-	}
-	out := *n
-	out.pairs = slices.Clone(n.pairs)
-	for i, p := range out.pairs {
-		if p.key == in.list.key {
-			key := *p.key
-			key.text = present
-			out.pairs[i].key = &key
-		}
-	}
-	return &out
+	return in.list
 }
-
-// stepsOf is the list of steps of a file or a block that is a map; nil where it has none.
-func stepsOf(n *node) *node {
-	var in blockSteps
-	blockTable.look(sameSteps(n), &in)
-	return in.list.val
-}
-
-// notInherited are keys that are about the one file they stand in.
-var notInherited = []string{"imports", "extends", "template"}
 
 // mergeOver lays over on base: maps key by key, all else replaced.
-func mergeOver(base, over *node) *node { return mergeWith(base, over, false, true) }
+func mergeOver(base, over *node) *node { return merge(base, over, fileTable, false) }
 
 // joinTrees takes first in before second: lists of steps one after the other,
 // all else as mergeOver.
-func joinTrees(first, second *node) *node { return mergeWith(first, second, true, true) }
+func joinTrees(first, second *node) *node { return merge(first, second, fileTable, true) }
 
-var joinedKeys = []string{"commands", "setup", "reduce", "merge", "env_files"}
-
-func mergeWith(base, over *node, join, top bool) *node {
+// merge lays over on base, two maps with the keys of a table. A key of over takes the
+// place of each spelling of it in base.
+func merge(base, over *node, t *table, join bool) *node {
 	if base.kind != mapNode || over.kind != mapNode {
 		return over
 	}
 	out := *over
 	out.pairs = nil
-	inBase, inOver := base.index(), over.index()
+	done := make([]bool, len(over.pairs))
 	for _, p := range base.pairs {
-		if top && slices.Contains(notInherited, p.key.text) {
+		f := t.row(p.key.text)
+		at := t.written(over, p.key.text)
+		switch {
+		case f.composed == ofOneFile:
+			continue
+		case at < 0:
+			out.pairs = append(out.pairs, p)
+			continue
+		case done[at]: // base has the key twice
 			continue
 		}
-		o := inOver[p.key.text]
+		done[at] = true
+		v := over.pairs[at].val
 		switch {
-		case o == nil:
-			out.pairs = append(out.pairs, p)
-		case top && p.key.text == "parameters":
-			out.pairs = append(out.pairs, pair{p.key, joinParams(p.val, o)})
-		case top && join && slices.Contains(joinedKeys, p.key.text):
-			out.pairs = append(out.pairs, pair{p.key, joinBlocks(p.val, o)})
+		case f.composed == addParams:
+			v = joinParams(p.val, v)
+		case f.composed == before && join:
+			v = joinBlocks(p.val, v)
 		default:
-			out.pairs = append(out.pairs, pair{p.key, mergeWith(p.val, o, false, false)})
+			v = merge(p.val, v, f.typ.table(v), false)
+		}
+		out.pairs = append(out.pairs, pair{over.pairs[at].key, v})
+	}
+	for i, p := range over.pairs {
+		if !done[i] {
+			out.pairs = append(out.pairs, p)
 		}
 	}
-	for _, p := range over.pairs {
-		if inBase[p.key.text] == nil || (top && slices.Contains(notInherited, p.key.text)) {
-			out.pairs = append(out.pairs, p)
+	return &out
+}
+
+// with is a map with another value in the place of one that it has.
+func (n *node) with(val, other *node) *node {
+	out := *n
+	out.pairs = slices.Clone(n.pairs)
+	for i := range out.pairs {
+		if out.pairs[i].val == val {
+			out.pairs[i].val = other
 		}
 	}
 	return &out
@@ -86,10 +93,10 @@ func (n *node) index() map[string]*node {
 func joinBlocks(first, second *node) *node {
 	a, b := first, second
 	if a.kind == mapNode {
-		a = stepsOf(a)
+		a = stepsOf(a).val
 	}
 	if b.kind == mapNode {
-		b = stepsOf(b)
+		b = stepsOf(b).val
 	}
 	if a == nil || b == nil || a.kind != listNode || b.kind != listNode {
 		return second
@@ -101,18 +108,11 @@ func joinBlocks(first, second *node) *node {
 	}
 	out := second
 	if first.kind == mapNode && second.kind == mapNode {
-		out = mergeOver(sameSteps(first), sameSteps(second))
+		out = merge(first, second, blockTable, false)
 	} else if first.kind == mapNode {
 		out = first
 	}
-	joined := *sameSteps(out)
-	joined.pairs = slices.Clone(joined.pairs)
-	for i, p := range joined.pairs {
-		if p.val == stepsOf(&joined) {
-			joined.pairs[i].val = &list
-		}
-	}
-	return &joined
+	return out.with(stepsOf(out).val, &list)
 }
 
 // joinParams adds the parameters of a file to those it inherits.
@@ -145,7 +145,7 @@ func joinParams(base, over *node) *node {
 			}
 			v = &kept
 		} else if o := over.get(p.key.text); o != nil {
-			v = mergeOver(v, o)
+			v = merge(v, o, paramTable, false)
 		}
 		out.pairs = append(out.pairs, pair{p.key, v})
 	}

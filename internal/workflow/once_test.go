@@ -12,7 +12,7 @@ import (
 )
 
 // TestAKeyIsWrittenOnce: a key stands in its row, which says where its value goes; no
-// function of the readers is told a key by its name.
+// function of the readers is told a key by its name, or compares one with it.
 func TestAKeyIsWrittenOnce(t *testing.T) {
 	const (
 		own = "a name of its own, which is no key"
@@ -20,11 +20,12 @@ func TestAKeyIsWrittenOnce(t *testing.T) {
 		opt = "the name of an option, whose row is in package option"
 	)
 	exceptions := map[string]string{
-		"actionless": own, "knownNames": own, // prompt: a key of others, and a variable
+		"actionless": own, "asAgent": own, "knownNames": own, // prompt: a key of others, and a variable
 		"env":  "a map of variables, under whichever key it stands",
 		"give": "the values of a call, which stand under with and parameters",
 
 		"inputsOf": old, "extracted": old, "perProfile": old,
+		"liftInto":      "metadata.retries, for the migration of the older form",
 		"presentPolicy": opt, "liftBackoff": opt,
 	}
 	keys := map[string]bool{}
@@ -62,7 +63,35 @@ func TestAKeyIsWrittenOnce(t *testing.T) {
 			if !ok {
 				continue
 			}
+			told := func(lit ast.Expr, what string) {
+				text, ok := lit.(*ast.BasicLit)
+				if !ok || text.Kind != token.STRING {
+					return
+				}
+				key, err := strconv.Unquote(text.Value)
+				if err != nil || !keys[key] {
+					return
+				}
+				found[fn.Name.Name] = true
+				if exceptions[fn.Name.Name] == "" {
+					t.Errorf("%s: %s tells %s the key %q, which its row has", set.Position(lit.Pos()), fn.Name.Name, what, key)
+				}
+			}
 			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BinaryExpr:
+					if isKey(n.X) {
+						told(n.Y, "a comparison")
+					}
+				case *ast.SwitchStmt:
+					for _, c := range n.Body.List {
+						for _, word := range c.(*ast.CaseClause).List {
+							if isKey(n.Tag) {
+								told(word, "a switch")
+							}
+						}
+					}
+				}
 				call, ok := n.(*ast.CallExpr)
 				if !ok {
 					return true
@@ -72,18 +101,7 @@ func TestAKeyIsWrittenOnce(t *testing.T) {
 					return true
 				}
 				for _, arg := range call.Args {
-					lit, ok := arg.(*ast.BasicLit)
-					if !ok || lit.Kind != token.STRING {
-						continue
-					}
-					key, err := strconv.Unquote(lit.Value)
-					if err != nil || !keys[key] {
-						continue
-					}
-					found[fn.Name.Name] = true
-					if exceptions[fn.Name.Name] == "" {
-						t.Errorf("%s: %s tells %s the key %q, which its row has", set.Position(lit.Pos()), fn.Name.Name, method.Sel.Name, key)
-					}
+					told(arg, method.Sel.Name)
 				}
 				return true
 			})
@@ -97,6 +115,16 @@ func TestAKeyIsWrittenOnce(t *testing.T) {
 	if len(keys) < 200 || len(readers) < 50 {
 		t.Errorf("%d keys, %d readers", len(keys), len(readers))
 	}
+}
+
+// isKey reports whether an expression is the text of a key: p.key.text.
+func isKey(x ast.Expr) bool {
+	text, ok := x.(*ast.SelectorExpr)
+	if !ok || text.Sel.Name != "text" {
+		return false
+	}
+	key, ok := text.X.(*ast.SelectorExpr)
+	return ok && key.Sel.Name == "key"
 }
 
 // receiver is the name of the type of a method.

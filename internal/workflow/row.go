@@ -35,8 +35,9 @@ type field struct {
 	// of some types, and nothing for others: [table.read] reads the keys that go into
 	// the model it is given, so that keys which mean something only beside others have
 	// a model of their own.
-	into func(model any) any
-	read reader
+	into     func(model any) any
+	read     reader
+	composed composing // in a file that is made of several
 	// act reads the action of a step whose key this is.
 	act func(d *decoder, o *object, s *Step, key string, n *node) Action
 	// alone is an action only where the step has no other.
@@ -159,6 +160,29 @@ func (t *table) field(key string) (*field, bool) {
 	return f, ok
 }
 
+// row is the present row of a key in any spelling; an empty one for a key of no table.
+func (t *table) row(key string) *field {
+	if t != nil {
+		if f, ok := t.field(key); ok {
+			if present, ok := t.field(f.as); ok {
+				return present
+			}
+			return f
+		}
+	}
+	return &field{key: key, typ: tAny}
+}
+
+// written is where a map has a key, in this spelling or in another; -1 if it has none.
+func (t *table) written(n *node, key string) int {
+	is := func(other string) func(pair) bool { return func(p pair) bool { return p.key.text == other } }
+	if at := slices.IndexFunc(n.pairs, is(key)); at >= 0 {
+		return at
+	}
+	present := t.row(key).key
+	return slices.IndexFunc(n.pairs, func(p pair) bool { return t.row(p.key.text).key == present })
+}
+
 // read reads the keys of a map that go into a model.
 func (t *table) read(o *object, model any) {
 	t.once.Do(t.fill)
@@ -173,14 +197,7 @@ func (t *table) read(o *object, model any) {
 // for a map whose form says what it is, and which is read afterwards.
 func (t *table) look(n *node, model any) {
 	for _, p := range n.entries() {
-		f, ok := t.field(p.key.text)
-		if !ok {
-			continue
-		}
-		if present, ok := t.field(f.as); ok {
-			f = present
-		}
-		if w, ok := f.place(model).(*written); ok {
+		if w, ok := t.row(p.key.text).place(model).(*written); ok {
 			*w = written{key: p.key}
 			if p.val.kind != nullNode {
 				w.val = p.val

@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/option"
@@ -29,6 +31,21 @@ type form struct {
 }
 
 func tRef(name string) *form { return &form{Ref: "#/$defs/" + name} }
+
+// table is the keys of a map of this form, or of the steps that a list of it has; nil where
+// there are none.
+func (f *form) table(n *node) *table {
+	for _, one := range append([]*form{f}, f.AnyOf...) {
+		name, _ := strings.CutPrefix(one.Ref, "#/$defs/")
+		switch at := slices.IndexFunc(tables, func(t *table) bool { return t.name == name }); {
+		case n.kind == listNode && name == "steps":
+			return stepTable
+		case n.kind == mapNode && at >= 0:
+			return tables[at]
+		}
+	}
+	return nil
+}
 
 func oneOf(fs ...*form) *form { return &form{AnyOf: fs} }
 
