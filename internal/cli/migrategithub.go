@@ -25,7 +25,6 @@ var githubInstead = map[string]string{
 	"on":                "left out: start it with bide run",
 	"if":                "left out: the job runs always",
 	"needs":             "left out; run the workflow of that job before",
-	"strategy":          "left out; write a map over its list",
 	"continue-on-error": "left out: the exit status of bide run tells of a failure",
 }
 
@@ -68,7 +67,14 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 			above = append(above, m.leave(key, written(key, top.Content[i+1]), cmp.Or(githubInstead[key.Value], "left out")))
 		}
 	}
-	out := m.ofGitHub(job, githubJobKeys, map[string]bool{"steps": true, "defaults": true})
+	matrix, why := matrixOf(job)
+	if matrix != nil {
+		matrix.hideIn(job)
+	}
+	if why != "" {
+		above = append(above, m.leave(member(job, "strategy"), "strategy", why))
+	}
+	out := m.ofGitHub(job, githubJobKeys, map[string]bool{"steps": true, "defaults": true, "strategy": true})
 	for _, n := range []*yaml.Node{top, job} {
 		around.defaults(n)
 		around.variables(member(n, "env"))
@@ -90,7 +96,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 			continue
 		}
 		step := m.ofGitHub(s, githubStepKeys, map[string]bool{"shell": true, "if": true})
-		m.condition(s, step)
+		m.condition(s, step, matrix)
 		text, told := around.run(m, s, member(s, "run"))
 		*member(step, "shell") = *text
 		if dir := around.dir; dir != nil && member(s, "working-directory") == nil {
@@ -108,7 +114,11 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, name)
 	}
 	steps.FootComment = strings.Join(above, "\n")
-	out.Content = append(out.Content, yamlWord("commands"), steps)
+	if matrix != nil {
+		out.HeadComment = strings.Trim(strings.Join(append([]string{out.HeadComment}, matrix.write(m, out, steps)...), "\n"), "\n")
+	} else {
+		out.Content = append(out.Content, yamlWord("commands"), steps)
+	}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
@@ -116,6 +126,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 		return nil, err
 	}
 	m.text = b.Bytes()
+	slices.SortStableFunc(m.Left, func(a, b workflow.Rewrite) int { return a.Line - b.Line })
 	_, _, problems := parseToMigrate(path, m.text)
 	// What GitHub's expressions become is for a person to say: they are reported as left.
 	problems = slices.DeleteFunc(problems, func(p diag.Problem) bool { return p.Code == "foreign-expression" })
@@ -127,7 +138,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 
 // condition writes when a step runs. What only GitHub can decide is written as never: a step
 // that deploys must not run because its condition was not understood.
-func (m *migrated) condition(s, step *yaml.Node) {
+func (m *migrated) condition(s, step *yaml.Node, matrix *githubMatrix) {
 	cond := member(s, "if")
 	if cond == nil {
 		return
@@ -135,6 +146,10 @@ func (m *migrated) condition(s, step *yaml.Node) {
 	text := strings.TrimSpace(cond.Value)
 	if inner, ok := strings.CutPrefix(text, "${{"); ok {
 		text = strings.TrimSpace(strings.TrimSuffix(inner, "}}"))
+	}
+	if when := matrix.condition(text); when != "" {
+		step.Content = append(step.Content, yamlWord("when"), yamlWord(when))
+		return
 	}
 	to := "written as when: false, so the step does not run: write its condition there"
 	switch text {

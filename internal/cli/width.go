@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/clipperhouse/displaywidth"
@@ -19,7 +20,8 @@ func cut(s string, n int) string { return asShown.TruncateString(s, n, "…") }
 func padded(s string, n int) string { return s + strings.Repeat(" ", max(0, n-widthOf(s))) }
 
 // fold breaks a line that is too long for a terminal of a width, 0 for none, at
-// blanks where it can; what follows is indented.
+// blanks where it can, and a word that is too long behind a slash or another mark; what
+// follows is indented.
 func fold(line string, width int, by string) string {
 	if width == 0 {
 		return line
@@ -52,19 +54,29 @@ func someLines(line string, width int, by string) string {
 	return strings.Join(lines, "\n")
 }
 
+// joints are the marks behind which a word is broken that is too long.
+const joints = "/\\-_,;=&?"
+
 // broken is the beginning of a line that fits into room columns, to a blank where
-// there is one, and what stands behind that. It takes one character at least.
+// there is one, else to a joint of the word in the second half of the room, a slash if it
+// has one, and what stands behind that. It takes one character at least.
 func broken(line string, room int) (head, rest string) {
-	used, at, blank := 0, 0, 0
+	used, at, blank, slash, joint := 0, 0, 0, 0, 0
 	for g := asShown.StringGraphemes(line); g.Next(); at += len(g.Value()) {
 		if used += g.Width(); used > room && at > 0 {
-			if g.Value() != " " && blank > 0 {
-				at = blank
+			if g.Value() != " " {
+				at = cmp.Or(blank, slash, joint, at)
 			}
 			return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
 		}
 		if g.Value() == " " && strings.TrimLeft(line[:at], " ") != "" {
 			blank = at
+		}
+		if v := g.Value(); used*2 > room && strings.Contains(joints, v) {
+			joint = at + len(v)
+			if v == "/" {
+				slash = joint
+			}
 		}
 	}
 	return line, ""

@@ -26,6 +26,12 @@ func TestFold(t *testing.T) {
 		{"日本語", 5, "日本|  語"},
 		{"\x1b[1mbold\x1b[0m and thin", 8, "\x1b[1mbold\x1b[0m and|  thin"},
 		{"wide", 1, "w|  i|  d|  e"}, // no room: a character a line
+		{"see /var/lib/services/parts/file.json: gone", 20, "see|  /var/lib/services/|  parts/file.json:|  gone"},
+		{"https://example.org/a-long-name?key=value", 20, "https://example.org/|  a-long-name?key=|  value"},
+		{"a_name_that_is_long", 12, "a_name_that_|  is_long"},
+		{"01234567890123/56789", 19, "01234567890123/|  56789"},
+		{"a/34567890123456789", 12, "a/3456789012|  3456789"}, // a place too near the beginning
+		{"\x1b[31m/one/two/three\x1b[0m", 10, "\x1b[31m/one/two/|  three\x1b[0m"},
 		{"", 5, ""},
 	} {
 		got := fold(c.line, c.width, "  ")

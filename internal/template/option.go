@@ -393,7 +393,7 @@ func (g *guard) refuse(sl *slot, word string) error {
 	if g.command == "" {
 		command = "the command"
 	}
-	optional := "${" + inner(sl.src) + "|option}"
+	optional := withOption(sl.src)
 	mend := "write -- before it, ./ before the name of a file, or " + optional + " if it is meant to be an option"
 	switch {
 	case g.command == "echo":
@@ -403,6 +403,16 @@ func (g *guard) refuse(sl *slot, word string) error {
 	}
 	return sl.errorf(mend, "the value of %s gives %s the word %s, which it could take for an option; data is never one",
 		sl.src, command, shown(word))
+}
+
+// withOption is a reference that may be an option: its default stays behind that.
+func withOption(src string) string {
+	src = "${" + inner(src) + "}"
+	at := len(src) - len("}")
+	if t, err := parse(src, 0); err == nil && len(t.segs) == 1 && t.segs[0].ref != nil && t.segs[0].ref.def != nil {
+		at = t.segs[0].ref.defOff - len(":-")
+	}
+	return src[:at] + "|option" + src[at:]
 }
 
 // definedFunctions are the functions of a text, which have no options of their own.

@@ -1,6 +1,7 @@
 package template_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func TestNoWordOfDataIsAnOption(t *testing.T) {
 				t.Errorf("%q with %q: taken as %q %q", src, x, c.Line(), c.Env)
 				continue
 			}
-			if !strings.Contains(err.Error(), "|option}") || !strings.Contains(err.Error(), "./") {
+			if !strings.Contains(err.Error(), "|option}") && !strings.Contains(err.Error(), "|option:-") || !strings.Contains(err.Error(), "./") {
 				t.Errorf("%q with %q: no mend in %v", src, x, err)
 			}
 		}
@@ -272,5 +273,19 @@ func runSandboxed(t *testing.T, c template.Command, value string) {
 	_ = cmd.Wait() // it may well fail; what counts is what it left behind
 	if found, _ := filepath.Glob(filepath.Join(dir, "*pwned*")); len(found) > 0 && !strings.Contains(c.Line(), "pwned*") {
 		t.Errorf("%q ran the value %q\n%q", c.Line(), value, c.Env)
+	}
+}
+
+// TestMendOfAnOptionTakesIt: what the message says to write is a reference that may be an
+// option, also where it has a default.
+func TestMendOfAnOptionTakesIt(t *testing.T) {
+	for src, want := range map[string]string{"wc ${x}": "${x|option}", "wc $x": "${x|option}", "wc ${x:-}": "${x|option:-}", "wc ${x|trim:-a b}": "${x|trim|option:-a b}", "wc ${y:-${x}}": "${y|option:-${x}}"} {
+		_, err := shellOf(t, src, optionScope("-l"))
+		if err == nil || !strings.Contains(err.Error(), "or "+want+" if it is meant") {
+			t.Errorf("%q: %v, want %s", src, err, want)
+		}
+		if c, err := shellOf(t, "wc "+want, optionScope("-l")); err != nil || !strings.Contains(fmt.Sprint(c.Line(), c.Env), "-l") {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
 }

@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/value"
+	"go.yaml.in/yaml/v3"
+)
+
+// This file writes the matrix of a job of GitHub Actions as a map over its combinations.
+
+// githubMatrix is the matrix of a job.
+type githubMatrix struct {
+	strategy *yaml.Node
+	key      *yaml.Node        // where it stands
+	list     []*yaml.Node      // the combinations
+	words    map[string]string // what stands for a reference while texts are written, by what is written for it
+}
+
+// matrixOf reads the matrix of a job; nil where it has none, and with why where GitHub makes
+// it as it runs.
+func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
+	strategy := member(job, "strategy")
+	if strategy == nil {
+		return nil, ""
+	}
+	matrix := member(strategy, "matrix")
+	switch {
+	case matrix == nil:
+		return nil, "left out: it has no matrix"
+	case matrix.Kind != yaml.MappingNode || hasExpression(matrix):
+		return nil, "left out, as GitHub makes its list while it runs: write map: with input: {command: …}, a command that prints one item a line, and the steps below its agent_template:"
+	}
+	x = &githubMatrix{strategy: strategy, words: map[string]string{}}
+	x.key = strategy.Content[slices.Index(strategy.Content, matrix)-1]
+	if x.list = combinations(matrix); len(x.list) == 0 {
+		return nil, "left out: its matrix has no combination"
+	}
+	return x, ""
+}
+
+// combinations are those of a matrix: every value with every other, without what exclude
+// names. What include has is added to each that it contradicts in nothing; where there is
+// none, it is a combination of its own.
+func combinations(matrix *yaml.Node) []*yaml.Node {
+	list := []*yaml.Node{{Kind: yaml.MappingNode}}
+	axes := 0
+	for i := 0; i+1 < len(matrix.Content); i += 2 {
+		key, values := matrix.Content[i], matrix.Content[i+1]
+		if key.Value == "include" || key.Value == "exclude" {
+			continue
+		}
+		axes++
+		var more []*yaml.Node
+		for _, c := range list {
+			for _, v := range values.Content {
+				more = append(more, with(c, key, v))
+			}
+		}
+		list = more
+	}
+	if axes == 0 {
+		list = nil
+	}
+	if out := member(matrix, "exclude"); out != nil {
+		for _, e := range out.Content {
+			list = slices.DeleteFunc(list, func(c *yaml.Node) bool { return agrees(c, e, true) })
+		}
+	}
+	if add := member(matrix, "include"); add != nil {
+		first := slices.Clone(list) // as the matrix has them
+		for _, e := range add.Content {
+			taken := false
+			for i, c := range first {
+				if !agrees(c, e, false) {
+					continue
+				}
+				taken = true
+				for k := 0; k+1 < len(e.Content); k += 2 {
+					list[i] = with(list[i], e.Content[k], e.Content[k+1])
+				}
+			}
+			if !taken && e.Kind == yaml.MappingNode {
+				list = append(list, e)
+			}
+		}
+	}
+	return list
+}
+
+// with is a combination with a value under a key, in the place of the one that it has.
+func with(c, key, v *yaml.Node) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode, Content: slices.Clone(c.Content)}
+	for i := 0; i+1 < len(out.Content); i += 2 {
+		if out.Content[i].Value == key.Value {
+			out.Content[i+1] = v
+			return out
+		}
+	}
+	out.Content = append(out.Content, key, v)
+	return out
+}
+
+// agrees says whether a combination has the values of another, of all its keys or of those
+// that it has.
+func agrees(c, e *yaml.Node, all bool) bool {
+	for i := 0; i+1 < len(e.Content); i += 2 {
+		own := member(c, e.Content[i].Value)
+		if own == nil && all || own != nil && !sameValue(own, e.Content[i+1]) {
+			return false
+		}
+	}
+	return e.Kind == yaml.MappingNode
+}
+
+func sameValue(a, b *yaml.Node) bool {
+	return a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, sameValue)
+}
+
+var (
+	matrixReference = pattern.Lazy(`\$\{\{\s*matrix\.([\w-]+(?:\.[\w-]+)*)\s*\}\}`)
+	matrixCondition = pattern.Lazy(`^matrix\.([\w-]+(?:\.[\w-]+)*)\s*(==|!=)\s*'([^']*)'$`)
+)
+
+// reference is what stands here for a name of the matrix. One that not all combinations have
+// is empty there, as on GitHub; one with a value that may be an option may be one.
+func (x *githubMatrix) reference(name string) string {
+	option, missing := "", ""
+	for _, c := range x.list {
+		for key := range strings.SplitSeq(name, ".") {
+			if c != nil {
+				c = member(c, key)
+			}
+		}
+		switch {
+		case c == nil:
+			missing = ":-"
+		case strings.HasPrefix(c.Value, "-"):
+			option = "|option"
+		}
+	}
+	return "${item." + name + option + missing + "}"
+}
+
+// hide gives a value in which words stand for references to the matrix, so that what reads
+// shells finds words there.
+func (x *githubMatrix) hide(n *yaml.Node) *yaml.Node {
+	if n == nil {
+		return nil
+	}
+	out := *n
+	out.Value = matrixReference().ReplaceAllStringFunc(n.Value, func(s string) string {
+		ref := x.reference(matrixReference().FindStringSubmatch(s)[1])
+		word := fmt.Sprintf("bide_matrix_%d_", len(x.words))
+		for old, known := range x.words {
+			if known == ref {
+				word = old
+			}
+		}
+		x.words[word] = ref
+		return word
+	})
+	out.Content = value.Map(n.Content, x.hide)
+	return &out
+}
+
+// hideIn is hide of what GitHub expands in a job: the texts of its steps, and where they run.
+// What its env has of the matrix becomes that of each step.
+func (x *githubMatrix) hideIn(job *yaml.Node) {
+	x.moveEnv(job)
+	for i := 0; i+1 < len(job.Content); i += 2 {
+		switch job.Content[i].Value {
+		case "defaults":
+			job.Content[i+1] = x.hide(job.Content[i+1])
+		case "steps":
+			for _, s := range job.Content[i+1].Content {
+				for k := 0; k+1 < len(s.Content); k += 2 {
+					if slices.Contains([]string{"name", "run", "env", "working-directory"}, s.Content[k].Value) {
+						s.Content[k+1] = x.hide(s.Content[k+1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// moveEnv moves what the env of a job has of the matrix into that of its steps.
+func (x *githubMatrix) moveEnv(job *yaml.Node) {
+	env := member(job, "env")
+	for i := 0; env != nil && env.Kind == yaml.MappingNode && i+1 < len(env.Content); i += 2 {
+		key, v := env.Content[i], env.Content[i+1]
+		if !matrixReference().MatchString(v.Value) {
+			continue
+		}
+		for _, s := range member(job, "steps").Content {
+			own := member(s, "env")
+			if own == nil {
+				own = &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+				s.Content = append(s.Content, yamlWord("env"), own)
+			}
+			if member(own, key.Value) == nil {
+				own.Content = append(own.Content, key, v)
+			}
+		}
+		env.Content = slices.Delete(env.Content, i, i+2)
+		i -= 2
+	}
+	if at := slices.Index(job.Content, env); env != nil && len(env.Content) == 0 {
+		job.Content = slices.Delete(job.Content, at-1, at+1)
+	}
+}
+
+// show puts the references into the place of their words.
+func (x *githubMatrix) show(n *yaml.Node) {
+	for word, ref := range x.words {
+		n.Value = strings.ReplaceAll(n.Value, word, ref)
+	}
+	for _, c := range n.Content {
+		x.show(c)
+	}
+}
+
+// condition is a condition on the matrix as it is written here; "" for others.
+func (x *githubMatrix) condition(text string) string {
+	found := matrixCondition().FindStringSubmatch(text)
+	if x == nil || found == nil || strings.Contains(found[3], "$") {
+		return ""
+	}
+	return x.reference(found[1]) + " " + found[2] + " '" + found[3] + "'"
+}
+
+// write puts a map over the combinations into a workflow, and gives what is to be told of it.
+func (x *githubMatrix) write(m *migrated, out, steps *yaml.Node) (told []string) {
+	told = append(told, m.leave(x.key, "matrix", "written as a map over its "+diag.Count(len(x.list), "combination")+", one after another: they share this directory, where on GitHub each has a machine of its own"))
+	if n := member(x.strategy, "max-parallel"); n != nil && n.Value != "1" {
+		told = append(told, m.leave(n, written(yamlWord("max-parallel"), n), "written as max_parallel: 1: raise it where the steps do not disturb each other, or with isolation: worktree"))
+	}
+	input := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, c := range x.list {
+		input.Content = append(input.Content, x.item(c))
+	}
+	over := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{yamlWord("input"), input, yamlWord("max_parallel"), yamlWord("1")}}
+	for i := 0; i+1 < len(out.Content); i += 2 {
+		if out.Content[i].Value == "timeout" { // of each, as on GitHub
+			over.Content = append(over.Content, yamlWord("agent_timeout"), out.Content[i+1])
+			out.Content = slices.Delete(out.Content, i, i+2)
+			break
+		}
+	}
+	over.Content = append(over.Content, yamlWord("agent_template"), steps)
+	out.Content = append(out.Content, yamlWord("map"), over)
+	switch fast := member(x.strategy, "fail-fast"); {
+	case fast != nil && hasExpression(fast):
+		told = append(told, m.leave(fast, "fail-fast", "left out; write error_policy: {continue_on_failure: false} where the first failure is to end the map"))
+	case fast == nil || fast.Value == "true":
+		policy := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{yamlWord("continue_on_failure"), yamlWord("false")}}
+		out.Content = append(out.Content, yamlWord("error_policy"), policy)
+	}
+	x.show(steps)
+	return told
+}
+
+// item is a combination as an item, with an id of its values where no other has the same.
+func (x *githubMatrix) item(c *yaml.Node) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: slices.Clone(c.Content)}
+	id := idOf(c)
+	same := func(o *yaml.Node) bool { return o != c && idOf(o) == id }
+	if member(c, "id") == nil && id != "" && !slices.ContainsFunc(x.list, same) {
+		out.Content = append([]*yaml.Node{yamlWord("id"), {Kind: yaml.ScalarNode, Tag: "!!str", Value: id}}, out.Content...)
+	}
+	return out
+}
+
+// idOf joins the values of a combination that are words.
+func idOf(c *yaml.Node) string {
+	var words []string
+	for i := 1; i < len(c.Content); i += 2 {
+		if v := c.Content[i]; v.Kind == yaml.ScalarNode && plainValue().MatchString(v.Value) {
+			words = append(words, v.Value)
+		}
+	}
+	return strings.Join(words, "-")
+}
