@@ -2,11 +2,15 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
@@ -29,9 +33,40 @@ func connect(logs io.Writer) (client.Client, error) {
 	address := cmp.Or(opt.HostPort, client.DefaultHostPort)
 	conn, err := client.Dial(opt)
 	if err != nil {
-		return nil, fmt.Errorf("no Temporal server at %s: %w; TEMPORAL_ADDRESS names another, and `bide cluster dev` starts one", address, err)
+		return nil, notConnected(address, err, opt.ConnectionOptions.TLS != nil)
 	}
 	return conn, nil
+}
+
+// notConnected says why there is no connection, and what to do about it. What gRPC says of a
+// handshake that failed is a text.
+func notConnected(address string, err error, encrypted bool) error {
+	text := err.Error()
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	what, advice := "no connection with the Temporal server at "+address, ""
+	switch {
+	case errors.As(err, new(*serviceerror.PermissionDenied)) || has("Unauthenticated"):
+		what = "the Temporal server at " + address + " refuses this process"
+		advice = "is TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH, one that it takes, and valid still?"
+	case has("unknown authority"):
+		advice = "TEMPORAL_TLS_SERVER_CA_CERT_PATH names a file with the certificate of the authority"
+	case has("certificate is valid for", "is not valid for", "cannot validate certificate for"):
+		advice = "is it another server? TEMPORAL_TLS_SERVER_NAME is the name in its certificate, where TEMPORAL_ADDRESS has another one"
+	case has("expired or is not yet valid"):
+		advice = "renew the server's certificate, or set the clock of this machine"
+	case has("first record does not look like a TLS handshake"):
+		advice = "the server does not speak TLS: leave out TEMPORAL_TLS, TEMPORAL_TLS_… and TEMPORAL_API_KEY, or set TEMPORAL_TLS=false"
+	case encrypted && has("tls: ", "broken pipe", "EOF", "connection reset"):
+		advice = "does the server want a certificate? TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH name one, which an authority of the server has signed and which is valid still"
+	case has("server preface"):
+		advice = "does the server speak TLS? Set TEMPORAL_TLS=true"
+	default:
+		what = "no Temporal server at " + address
+		advice = "TEMPORAL_ADDRESS names another, and `bide cluster dev` starts one"
+	}
+	return fmt.Errorf("%s: %w; %s", what, err, advice)
 }
 
 // failures are errors as they go through the server: what they say is encrypted
@@ -46,4 +81,13 @@ func payloads() converter.DataConverter { return payloadsWith(crypt{}) }
 // payloadsWith compresses it and then encrypts it, where there is a key.
 func payloadsWith(c crypt) converter.DataConverter {
 	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c, converter.NewZlibCodec(converter.ZlibCodecOptions{}))
+}
+
+// withoutNamespace says what to do about an error where it is that the server does not have
+// the namespace.
+func withoutNamespace(err error) error {
+	if n := (*serviceerror.NamespaceNotFound)(nil); errors.As(err, &n) {
+		return fmt.Errorf("%w: TEMPORAL_NAMESPACE names another, and `temporal operator namespace create` makes one", err)
+	}
+	return err
 }

@@ -152,7 +152,7 @@ func withClient(do func(ctx context.Context, c client.Client) error) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return do(ctx, c)
+	return withoutNamespace(do(ctx, c))
 }
 
 // grace is how long what runs may take when a worker is asked to leave: that of its
@@ -160,7 +160,8 @@ func withClient(do func(ctx context.Context, c client.Client) error) error {
 const grace = 15 * time.Second
 
 // work takes work until an interrupt, or a request to end: then what runs may end
-// within its grace, and another worker continues. A second one ends it at once.
+// within its grace, and another worker continues. A second one ends it at once. So it ends,
+// with an error, where the server wants no more of it, as without its namespace.
 func work(text string, stores []string) error {
 	slots, err := strconv.Atoi(text)
 	if err != nil || slots < 1 {
@@ -192,27 +193,36 @@ func work(text string, stores []string) error {
 	if err != nil {
 		return errors.Join(err, mine.Close())
 	}
+	fatal := make(chan error, 3) // of each of the three below, once
+	onFatal := func(err error) { fatal <- err }
 	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c), signal: signals(c)}
 	// The commands of lanes may keep a workflow from a processor for more than the usual second.
 	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second,
-		DeploymentOptions: version})
+		DeploymentOptions: version, OnFatalError: onFatal})
 	registerMain(short, a)
 	lanes := worker.New(c, laneQueue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
-		DisableEagerActivities: true, WorkerStopTimeout: grace, DeploymentOptions: version})
+		DisableEagerActivities: true, WorkerStopTimeout: grace, DeploymentOptions: version, OnFatalError: onFatal})
 	registerLanes(lanes, a)
 	// Its own queue belongs to no version: each start of a worker has another one, and a version
 	// that is to become current needs workers for all queues of the one before.
 	own := worker.New(c, mine.Queue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: 1, MaxConcurrentActivityTaskPollers: 1,
-		DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace})
+		DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace, OnFatalError: onFatal})
 	own.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})
-	if err := errors.Join(short.Start(), lanes.Start(), own.Start()); err != nil {
-		return err
+	for _, w := range []worker.Worker{short, lanes, own} {
+		if err := w.Start(); err != nil {
+			return withoutNamespace(err)
+		}
 	}
 	fmt.Fprintf(os.Stderr, "worker of %d %s, ready\n", slots, map[bool]string{true: "slot", false: "slots"}[slots == 1])
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	<-ch
-	fmt.Fprintln(os.Stderr, "leaving: what runs may end within 10s, a second interrupt ends it at once")
+	var gone error
+	select {
+	case <-ch:
+		fmt.Fprintln(os.Stderr, "leaving: what runs may end within 10s, a second interrupt ends it at once")
+	case err := <-fatal: // the SDK has tried for two minutes, and asks for no more work
+		gone = fmt.Errorf("the Temporal server gives this worker no more work: %w", withoutNamespace(err))
+	}
 	mine.Leave()
 	done := make(chan struct{})
 	go func() {
@@ -239,7 +249,7 @@ func work(text string, stores []string) error {
 	}
 	err = mine.Close()
 	measured(hurry)
-	return err
+	return errors.Join(gone, err)
 }
 
 // measure begins to send what a worker does, where the settings of telemetry say so. The

@@ -164,7 +164,7 @@ func (o *storeVerifyOptions) printReports(s cluster.Store, list []cluster.Report
 		for _, d := range rep.Damaged {
 			text := "cannot be repaired; put it back from a backup of the store"
 			if d.Keep != nil {
-				text = fmt.Sprintf("the first %d of %d bytes can be kept: bide store repair %s", d.Keep.Length, d.Had, shortRun(rep.Run))
+				text = fmt.Sprintf("of the log %s, the first %d of %d bytes can be kept: bide store repair %s", d.Keep.Log, d.Keep.Length, d.Had, shortRun(rep.Run))
 			}
 			if err := o.printf("  %s: %s\n    %s\n", d.Name, d.Why, text); err != nil {
 				return err

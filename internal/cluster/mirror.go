@@ -327,13 +327,18 @@ func (f *fold) accept(ctx context.Context, p Prefix) error {
 		f.at.Open, f.at.At = "", 0
 	}
 	if err := f.shared.same(p); err != nil {
-		return fmt.Errorf("%w; bide store verify tells what is damaged, and bide store repair has it run again", err)
+		return repairable(err)
 	}
 	end, err := f.log(ctx, p.Log, from, p.Length)
 	if err == nil && end != p.Length {
 		err = fmt.Errorf("the log %s ends at %d, and %d was accepted of it", p.Log, end, p.Length)
 	}
 	return err
+}
+
+// repairable says what to do about something that is damaged.
+func repairable(err error) error {
+	return fmt.Errorf("%w; bide store verify tells what is damaged, and bide store repair has it run again", err)
 }
 
 func (f *fold) log(ctx context.Context, name string, from, length int64) (int64, error) {

@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -86,7 +88,8 @@ func inJSON(text string) []byte {
 	return b[1 : len(b)-1]
 }
 
-// putOutput makes an object of a file, and gives what facts have instead of its path.
+// putOutput makes an object of a file, and gives what facts have instead of its path. Where
+// an object of the same content was damaged, there is another one.
 func (r Shared) putOutput(path, name string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,27 +97,86 @@ func (r Shared) putOutput(path, name string) (string, error) {
 	}
 	h := sha256.New()
 	_, err = io.Copy(h, f)
-	if err == nil {
-		name += digestMark + sum(h)
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err == nil {
-		err = r.o.Create(r.name("logs", name), func(w io.Writer) error { _, err := io.Copy(w, f); return err })
-		switch {
-		case errors.Is(err, fs.ErrExist):
-			err = nil // the same content
-		case err != nil:
-			err = storeError{err}
+	object, done := name+digestMark+sum(h), false
+	for n := 2; err == nil && !done; n++ {
+		if done, err = r.createOutput(object, f); err == nil && !done {
+			object = fmt.Sprintf("%s%s%s~%d", name, digestMark, sum(h), n)
 		}
 	}
-	return carried + name, errors.Join(err, f.Close())
+	return carried + object, errors.Join(err, f.Close())
+}
+
+// createOutput creates an object with an output, unless it is there; it is not done where that
+// is damaged.
+func (r Shared) createOutput(object string, f io.ReadSeeker) (done bool, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	err = r.o.Create(r.name("logs", object), func(w io.Writer) error { _, err := io.Copy(w, f); return err })
+	switch {
+	case err == nil:
+		return true, nil
+	case !errors.Is(err, fs.ErrExist):
+		return false, storeError{err}
+	}
+	if err = r.isOutput(object, nil); errors.As(err, new(*DamagedError)) {
+		return false, nil
+	}
+	return err == nil, err // the same content
+}
+
+// digestIn is the digest of an output that the name of its object has.
+func digestIn(object string) (file, digest string, ok bool) {
+	file, digest, ok = strings.Cut(object, digestMark)
+	digest, _, _ = strings.Cut(digest, "~")
+	return file, digest, ok && filepath.IsLocal(filepath.FromSlash(file))
+}
+
+// isOutput reads an object with an output, also into to, and compares it with its digest.
+func (r Shared) isOutput(object string, to io.Writer) error {
+	_, digest, _ := digestIn(object)
+	f, err := r.o.Read(r.name("logs", object), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &DamagedError{r.name("logs", object), errors.New("it is missing")}
+	}
+	if err != nil {
+		return err
+	}
+	d := newDigested(f)
+	_, err = io.Copy(cmp.Or(to, io.Discard), d)
+	if err == nil && d.sum() != digest {
+		err = &DamagedError{r.name("logs", object), errors.New("it is not what was written")}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// outputsOf gives the objects with outputs that a part of a log names, each with the offset
+// of the record that does.
+func (r Shared) outputsOf(p Prefix, each func(object string, at int64) error) error {
+	at := int64(0)
+	_, err := r.readLog(p.Log, 0, p.Length, func(text []byte, end int64) error {
+		facts, err := eventsOf(text)
+		for i := range facts {
+			if err == nil {
+				_, err = renamed(facts[i].Data, []byte(carried), func(name string) (string, error) {
+					if _, _, ok := digestIn(name); ok {
+						return name, each(name, at)
+					}
+					return name, nil
+				})
+			}
+		}
+		at = end
+		return err
+	})
+	return err
 }
 
 // uncarry is the opposite of carry: it has the files in logs that facts name.
 func (r Shared) uncarry(e *event.Event, logs string) (err error) {
 	e.Data, err = renamed(e.Data, []byte(carried), func(name string) (string, error) {
-		file, digest, ok := strings.Cut(name, digestMark)
-		if !ok || !filepath.IsLocal(filepath.FromSlash(file)) {
+		file, digest, ok := digestIn(name)
+		if !ok {
 			return carried + name, nil
 		}
 		path := filepath.Join(logs, filepath.FromSlash(file))
@@ -124,28 +186,18 @@ func (r Shared) uncarry(e *event.Event, logs string) (err error) {
 }
 
 // getOutput has an object in a file, which is there whole or not at all.
-func (r Shared) getOutput(name, path, digest string) (err error) {
+func (r Shared) getOutput(object, path, digest string) error {
 	if holds(path, digest) {
 		return nil
 	}
-	f, err := r.o.Read(r.name("logs", name), 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	h := sha256.New()
-	return files.Replace(path, 0o600, func(to *os.File) error {
-		if _, err := io.Copy(io.MultiWriter(to, h), f); err != nil {
-			return err
-		}
-		if sum(h) != digest {
-			return &DamagedError{r.name("logs", name), errors.New("it is not what was written")}
-		}
-		return nil
-	})
+	err := files.Replace(path, 0o600, func(to *os.File) error { return r.isOutput(object, to) })
+	if errors.As(err, new(*DamagedError)) {
+		err = repairable(err)
+	}
+	return err
 }
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }

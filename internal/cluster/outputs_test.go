@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 )
 
 // flat is a directory that is used as a bucket is: nothing is reached past its verbs.
@@ -218,6 +219,103 @@ func TestRepairInBucket(t *testing.T) {
 			ran, err := os.ReadFile(filepath.Join(s.dir, "ran"))
 			if again := strings.Count(string(ran), "\n") - n; err != nil || again != had-kept {
 				t.Errorf("%d items have run again, and %d of %d were kept: %v", again, kept, had, err)
+			}
+		})
+	}
+}
+
+// TestDamagedOutput: an output in a bucket that is lost or damaged is found; after a repair
+// each home shows the run again, and what printed it runs again, and nothing else.
+func TestDamagedOutput(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(path string) error{
+		"lost": os.Remove,
+		"damaged": func(path string) error {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				text[len(text)/2] ^= 8
+				err = os.WriteFile(path, text, 0o600)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := inBucket(t, "output-"+name)
+			const n = 3
+			s.write("items.jsonl", itemsText(n))
+			run := s.submit(s.options("mode: mapreduce\nmap:\n  input: items.jsonl\n  max_parallel: 1\n  agent_template:\n    - shell: echo x >> ran; seq ${item.n} 12000\n"))
+			if status := s.drive(run); status != event.Succeeded {
+				t.Fatal(status)
+			}
+			r := s.store.Run(run)
+			var list []string
+			if err := filepath.WalkDir(s.store.o.(flat).d.Path(r.name("logs")), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
+					list = append(list, path)
+				}
+				return err
+			}); err != nil || len(list) < n {
+				t.Fatalf("%q, %v", list, err)
+			}
+			object := list[n-1]
+			if err := damage(object); err != nil {
+				t.Fatal(err)
+			}
+			fresh := func() error {
+				home, err := journal.OpenStore(t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				home.Refresh = Refresh(home)
+				if err := s.store.Adopt(home); err != nil {
+					t.Fatal(err)
+				}
+				reader, err := home.Read(run)
+				if err == nil {
+					err = reader.Close()
+				}
+				return err
+			}
+			if err := fresh(); err == nil || !strings.Contains(err.Error(), "bide store repair") {
+				t.Errorf("a new home: %v", err)
+			}
+			rep, err := r.Verify()
+			if err != nil || len(rep.Damaged) != 1 || !strings.HasSuffix(object, strings.TrimPrefix(rep.Damaged[0].Name, "runs/")) || rep.Damaged[0].Keep == nil {
+				t.Fatalf("%+v, %v", rep, err)
+			}
+			if _, err := r.Repair(t.Context(), "repair", time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if rep, err := r.Verify(); err != nil || len(rep.Damaged) != 0 {
+				t.Errorf("%+v, %v", rep, err)
+			}
+			if status := s.driveFrom(run, s.begin(run)); status != event.Succeeded {
+				t.Error(status)
+			}
+			if err := fresh(); err != nil {
+				t.Error(err)
+			}
+			ran, err := os.ReadFile(filepath.Join(s.dir, "ran"))
+			if again := strings.Count(string(ran), "\n") - n; err != nil || again < 1 || again > n {
+				t.Errorf("%d items have run again: %v", again, err)
+			}
+			s.events(run)
+			reader, err := s.home.Read(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for item := 1; item <= n; item++ {
+				files, err := reader.OutputFiles(item)
+				if err != nil || len(files) != 1 {
+					t.Fatalf("%q, %v", files, err)
+				}
+				if text, err := os.ReadFile(files[0]); err != nil || strings.Count(string(text), "\n") != 12002-item {
+					t.Errorf("the output of item %d has %d lines: %v", item, strings.Count(string(text), "\n"), err)
+				}
+			}
+			if err := reader.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -48,6 +48,7 @@ func (r Shared) Verify() (Report, error) {
 	if err != nil {
 		return rep, tell(err)
 	}
+	sound := map[string]bool{}
 	err = r.entries(0, func(e Entry) error {
 		rep.Entries = e.Seq
 		for _, d := range e.Decisions {
@@ -61,6 +62,13 @@ func (r Shared) Verify() (Report, error) {
 			}
 			why := r.same(p)
 			if why == nil {
+				d, err := r.damagedOutput(p, sound)
+				if err != nil {
+					return err
+				}
+				if d != nil {
+					rep.Damaged = append(rep.Damaged, *d)
+				}
 				continue
 			}
 			keep, err := r.prefixOf(p.Log)
@@ -96,6 +104,28 @@ func (r Shared) Verify() (Report, error) {
 		}
 	}
 	return rep, err
+}
+
+// damagedOutput is the first output that is damaged of those that a log names; nil where
+// none is. What printed it was not run, nor was what the log has behind that. sound are those
+// that were read already.
+func (r Shared) damagedOutput(p Prefix, sound map[string]bool) (*Damage, error) {
+	var found *Damage
+	err := r.outputsOf(p, func(object string, at int64) error {
+		if found != nil || sound[object] {
+			return nil
+		}
+		err := r.isOutput(object, nil)
+		sound[object] = err == nil
+		d := (*DamagedError)(nil)
+		if !errors.As(err, &d) {
+			return err
+		}
+		keep, err := r.cut(p.Log, at)
+		found = &Damage{d.Name, d.Why.Error() + ", and the log " + p.Log + " names it", &keep, p.Length}
+		return err
+	})
+	return found, err
 }
 
 // same compares a log with what was accepted of it.

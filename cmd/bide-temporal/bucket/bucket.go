@@ -28,9 +28,11 @@ import (
 )
 
 const (
-	// patience is how long the server may take to answer, and slowest the speed at which
-	// the bytes of an object go at least, in bytes a second.
+	// patience is how long a call may take, with all tries, beside the bytes of an object, of
+	// which slowest go in a second at least. silence is how long nothing may come of one try: a
+	// connection may be dead without a word, and another one is tried then.
 	patience = time.Minute
+	silence  = 15 * time.Second
 	slowest  = 100_000
 	// writes is how often a write is tried of which the server did not say how it ended, or
 	// that it could not decide about, as there was another one of the same name.
@@ -63,23 +65,30 @@ func Open(text string) (cluster.Objects, error) {
 	if own {
 		region, lookup = cmp.Or(region, "us-east-1"), minio.BucketLookupPath
 	}
-	client := minio.Options{Creds: credentials.NewChainCredentials(chain), Secure: u.Scheme == "https", Region: region, BucketLookup: lookup}
-	core, err := minio.NewCore(u.Host, &client)
+	transport, err := transportOf(u.Scheme == "https")
 	if err != nil {
 		return nil, err
+	}
+	o := &objects{server: u.Host, bucket: place, prefix: prefix, patience: patience, creds: credentials.NewChainCredentials(chain)}
+	return o, o.connect(minio.Options{Creds: o.creds, Secure: u.Scheme == "https", Region: region, BucketLookup: lookup, Transport: quiet{transport, silence}})
+}
+
+// connect makes the clients of the server. Nothing is connected yet.
+func (o *objects) connect(client minio.Options) (err error) {
+	if o.core, err = minio.NewCore(o.server, &client); err != nil {
+		return err
 	}
 	client.MaxRetries = 1
-	once, err := minio.NewCore(u.Host, &client)
-	if err != nil {
-		return nil, err
-	}
-	return &objects{core: core, once: once, server: u.Host, bucket: place, prefix: prefix}, nil
+	o.once, err = minio.NewCore(o.server, &client)
+	return err
 }
 
 type objects struct {
 	core                   *minio.Core
 	once                   *minio.Core // tries once: a second try of the library reads from where the first still reads
+	creds                  *credentials.Credentials
 	server, bucket, prefix string
+	patience               time.Duration
 
 	mu     sync.Mutex
 	probed bool // the server knows conditional writes
@@ -95,18 +104,39 @@ func (o *objects) fails(op, name string, err error) error {
 		err = fs.ErrNotExist
 	case "NoSuchBucket":
 		err = fmt.Errorf("%s has no bucket %s: make it, or write another one", o.server, o.bucket)
-	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken":
-		err = fmt.Errorf("%s refuses it (%s): %w look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or at the rights of the machine", o.server, a.Code, err)
+	case "RequestTimeTooSkewed":
+		err = fmt.Errorf("%s refuses it (%s): the clock of this machine differs from that of the server: set it", o.server, a.Code)
+	case "AuthorizationHeaderMalformed", "PermanentRedirect":
+		err = fmt.Errorf("%s refuses it (%s): %w: AWS_REGION is to be the region of the bucket %s", o.server, a.Code, err, o.bucket)
 	default:
+		if refused(a.Code) {
+			o.creds.Expire() // the next call reads them anew: another program may renew them
+			err = fmt.Errorf("%s refuses it (%s): %s: look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or at the rights of the machine", o.server, a.Code, strings.TrimRight(err.Error(), ". "))
+			break
+		}
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err
 		}
-		if a.Code != "" && a.Code != "InternalError" {
+		switch {
+		case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+			err = fmt.Errorf("no answer within %v", o.patience)
+		case isCertificate(err):
+			err = fmt.Errorf("%w: AWS_CA_BUNDLE names a file with the certificates of authorities that are trusted beside those of the system", err)
+		case a.Code != "" && a.Code != "InternalError":
 			err = fmt.Errorf("%w (%s)", err, a.Code)
 		}
 		err = fmt.Errorf("%s: %w", o.server, err)
 	}
 	return &fs.PathError{Op: op, Path: "s3:" + path.Join(o.bucket, o.key(name)), Err: err}
+}
+
+// refused reports whether the server does not take the credentials, by its code.
+func refused(code string) bool {
+	switch code {
+	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired":
+		return true
+	}
+	return false
 }
 
 func (o *objects) Create(name string, write func(io.Writer) error) error {
@@ -123,7 +153,7 @@ func (o *objects) Create(name string, write func(io.Writer) error) error {
 // put creates an object, only if its name is free.
 func (o *objects) put(name string, s *spool.Spool) error {
 	by := rand.Text()
-	ctx, cancel := context.WithTimeout(context.Background(), patience+time.Duration(s.Size/slowest)*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), o.patience+time.Duration(s.Size/slowest)*time.Second)
 	defer cancel()
 	for try := 1; ; try++ {
 		// The digest of all of it is signed, and not one of each piece.
@@ -139,6 +169,8 @@ func (o *objects) put(name string, s *spool.Spool) error {
 				return err
 			}
 			return &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+		case refused(a.Code) && try == 1: // they may have been renewed meanwhile
+			o.creds.Expire()
 		case undecided(err, a.StatusCode) && try < writes && ctx.Err() == nil:
 			time.Sleep(time.Duration(try) * 20 * time.Millisecond)
 		default:
@@ -154,7 +186,7 @@ func undecided(err error, status int) bool {
 	case http.StatusConflict, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	case 0:
-		return errors.As(err, new(*url.Error)) || errors.Is(err, io.ErrUnexpectedEOF)
+		return errors.As(err, new(*url.Error)) && !isCertificate(err) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	return status >= 500
 }
@@ -162,7 +194,7 @@ func undecided(err error, status int) bool {
 // isBy reports whether a writer has created an object: an earlier attempt at it has
 // succeeded then, of which no answer came.
 func (o *objects) isBy(name, by string) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), o.patience)
 	defer cancel()
 	info, err := o.core.StatObject(ctx, o.bucket, o.key(name), minio.StatObjectOptions{})
 	if err != nil {
@@ -211,36 +243,28 @@ func (o *objects) Read(name string, from int64) (io.ReadCloser, error) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &body{cancel: cancel, late: time.AfterFunc(patience, cancel)}
+	late := time.AfterFunc(o.patience, cancel)
 	f, _, _, err := o.core.GetObject(ctx, o.bucket, o.key(name), opts)
+	late.Stop()
 	if err != nil {
-		b.late.Stop()
 		cancel()
 		if a := minio.ToErrorResponse(err); a.Code == "InvalidRange" || a.StatusCode == http.StatusRequestedRangeNotSatisfiable {
 			return io.NopCloser(bytes.NewReader(nil)), nil
 		}
 		return nil, o.fails("read", name, err)
 	}
-	b.f = f
-	return b, nil
+	return &body{f, cancel}, nil
 }
 
-// body is an object on its way. Each read of it has its time.
+// body is an object on its way.
 type body struct {
-	f      io.ReadCloser
+	io.ReadCloser
 	cancel context.CancelFunc
-	late   *time.Timer
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	b.late.Reset(patience)
-	return b.f.Read(p)
 }
 
 func (b *body) Close() error {
-	b.late.Stop()
-	_, _ = io.CopyN(io.Discard, b.f, 64<<10) // else the connection is not used again
-	err := b.f.Close()
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, 64<<10) // else the connection is not used again
+	err := b.ReadCloser.Close()
 	b.cancel()
 	return err
 }
@@ -248,22 +272,22 @@ func (b *body) Close() error {
 func (o *objects) List(folder string) ([]string, error) {
 	var names []string
 	prefix := o.key(folder) + "/"
-	for token := ""; ; {
-		list, err := o.core.ListObjectsV2(o.bucket, prefix, "", token, "/", page)
-		if err != nil {
-			return nil, o.fails("list", folder, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	late := time.AfterFunc(o.patience, cancel)
+	defer late.Stop()
+	for info := range o.core.ListObjectsIter(ctx, o.bucket, minio.ListObjectsOptions{Prefix: prefix, MaxKeys: page}) {
+		if info.Err != nil {
+			return nil, o.fails("list", folder, info.Err)
 		}
-		for _, c := range list.Contents {
-			names = append(names, strings.TrimPrefix(c.Key, prefix))
-		}
-		for _, c := range list.CommonPrefixes {
-			names = append(names, strings.TrimSuffix(strings.TrimPrefix(c.Prefix, prefix), "/"))
-		}
-		if token = list.NextContinuationToken; !list.IsTruncated || token == "" {
-			slices.Sort(names)
-			return slices.Compact(names), nil
-		}
+		late.Reset(o.patience)
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(info.Key, prefix), "/"))
 	}
+	if ctx.Err() != nil {
+		return nil, o.fails("list", folder, ctx.Err())
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // Remove removes what is below a place: first the objects that stand in it, which are

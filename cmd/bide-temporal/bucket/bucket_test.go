@@ -59,17 +59,11 @@ const tries = 3
 func (s *server) open(t *testing.T, bucket, prefix string) *objects {
 	t.Helper()
 	host := strings.TrimPrefix(s.URL, "http://")
-	client := minio.Options{Creds: credentials.NewStaticV4("key", "secret", ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath, Transport: s.Client().Transport, MaxRetries: tries}
-	core, err := minio.NewCore(host, &client)
-	if err != nil {
+	o := &objects{server: host, bucket: bucket, prefix: prefix, patience: patience, creds: credentials.NewStaticV4("key", "secret", "")}
+	if err := o.connect(minio.Options{Creds: o.creds, Region: "us-east-1", BucketLookup: minio.BucketLookupPath, Transport: s.Client().Transport, MaxRetries: tries}); err != nil {
 		t.Fatal(err)
 	}
-	client.MaxRetries = 1
-	once, err := minio.NewCore(host, &client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &objects{core: core, once: once, server: host, bucket: bucket, prefix: prefix}
+	return o
 }
 
 // files gives what a run has in the bucket, past the client.
