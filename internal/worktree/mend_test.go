@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,6 +112,112 @@ func TestPowerCutInAWorktree(t *testing.T) {
 				w.git("fsck", "--connectivity-only", "--no-reflogs")
 			})
 		}
+	}
+}
+
+// Whatever piece of a worktree, and of what git keeps of it, a power cut takes away or
+// leaves as zeros, the next life works on, and comes to its end. A short test tries the logs
+// of HEADs, and some of the others; make enumerate all.
+func TestEachPieceOfAWorktreeLost(t *testing.T) {
+	states := map[string]func(w *world, a *Agent, admin string){
+		"nobody's": func(w *world, _ *Agent, admin string) { w.must(os.Remove(filepath.Join(admin, ownerFile))) },
+		"half checked out": func(w *world, a *Agent, admin string) {
+			w.must(os.Remove(filepath.Join(admin, ownerFile)))
+			w.zeros(filepath.Join(a.Dir, "a.txt"))
+		},
+		"at work": func(w *world, a *Agent, _ string) {
+			w.write(a.Dir, "made.txt", "made")
+			w.commitAll(a.Dir, "made")
+			w.write(a.Dir, "left.txt", "left")
+		},
+	}
+	losses := map[string]func(w *world, path string, info fs.FileInfo){
+		"gone": func(w *world, path string, _ fs.FileInfo) { w.must(os.RemoveAll(path)) },
+		"empty": func(w *world, path string, info fs.FileInfo) {
+			if info.IsDir() {
+				w.must(errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o777)))
+			} else if info.Mode().IsRegular() {
+				w.cut(path, 0)
+			}
+		},
+		"zeros": func(w *world, path string, info fs.FileInfo) {
+			if info.Mode().IsRegular() {
+				w.zeros(path)
+			}
+		},
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	begin := func(t *testing.T, leave func(*world, *Agent, string)) (w *world, run *Run, pieces map[string]string) {
+		w = newWorld(t)
+		run = w.run()
+		a := w.agent(run, "one", 1)
+		admin, err := adminDir(a.Dir)
+		w.must(err)
+		own, err := adminDir(run.Dir)
+		w.must(err)
+		leave(w, a, admin)
+		w.must(run.repo.Sync(t.Context()))
+		pieces = map[string]string{
+			"agent/link": filepath.Join(a.Dir, ".git"), "agent/files": a.Dir,
+			"run/link": filepath.Join(run.Dir, ".git"), "run/files": run.Dir, "root": filepath.Dir(run.Dir),
+		}
+		for what, root := range map[string]string{"agent": admin, "run": own, "heads": filepath.Join(run.repo.common, headsDir)} {
+			w.must(filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+				name, _ := filepath.Rel(root, path)
+				pieces[what+"/"+name] = path
+				return err
+			}))
+		}
+		return w, run, pieces
+	}
+	for state, leave := range states {
+		t.Run(state, func(t *testing.T) {
+			_, _, pieces := begin(t, leave)
+			names := slices.Sorted(maps.Keys(pieces))
+			type lost struct{ name, loss string }
+			var cases [][]lost
+			for _, name := range names {
+				for loss := range losses {
+					if long := os.Getenv("BIDE_ENUMERATE") != ""; long || strings.HasPrefix(name, "heads/") || rnd.IntN(16) == 0 {
+						cases = append(cases, []lost{{name, loss}})
+						if other := names[rnd.IntN(len(names))]; long {
+							cases = append(cases, []lost{{name, loss}, {other, slices.Collect(maps.Keys(losses))[rnd.IntN(len(losses))]}})
+						}
+					}
+				}
+			}
+			for _, c := range cases {
+				t.Run(fmt.Sprint(c), func(t *testing.T) {
+					w, run, pieces := begin(t, leave)
+					for _, l := range c {
+						if info, err := os.Lstat(pieces[l.name]); err == nil {
+							losses[l.loss](w, pieces[l.name], info)
+						}
+					}
+					again := w.relive(run)
+					if _, err := again.Continue(t.Context(), "one", 2); err != nil {
+						t.Fatal(err)
+					}
+					b := w.agent(again, "two", 1)
+					w.write(b.Dir, "own.txt", "own")
+					w.commitAll(b.Dir, "own")
+					w.merge(again, b, MergeOptions{})
+					w.remove(b)
+					if _, err := again.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := again.Remove(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					equal(t, "own.txt on main", w.git("show", "main:own.txt"), "own")
+					equal(t, "files on main", w.git("ls-tree", "-r", "--name-only", "main"), ".gitignore\na.txt\nown.txt\nsub/b.txt")
+					equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 0)
+					w.git("fsck", "--connectivity-only", "--no-reflogs")
+				})
+			}
+		})
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *slot) saveLog(dir string) error {
 	place, link := filepath.Join(s.admin, "logs"), filepath.Join(s.admin, "logs.bide")
 	if info, err := os.Lstat(place); err == nil && !info.IsDir() {
 		s.log = dir
-		return nil
+		return os.MkdirAll(dir, 0o777) // a power cut may have kept the link alone, and git commits nothing then
 	}
 	s.log = place
 	up, err := filepath.Rel(s.admin, dir)
@@ -182,11 +182,7 @@ func (run *Run) load(ctx context.Context) error {
 		return nil
 	}
 	p.held = map[string]*slot{}
-	root := filepath.Join(run.root, poolDir)
-	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		p.loaded = true
-		return nil
-	}
+	root := filepath.Join(run.root, poolDir) // which may be gone, and git know of it still
 	// Under the repository's lock nobody adds one, and so has it unlocked yet.
 	err := run.repo.locked(ctx, func() error {
 		entries, err := run.repo.worktrees(ctx)
