@@ -28,10 +28,11 @@ func (o *simulateOptions) predictBack(cmd *cobra.Command, runs []string) error {
 	switch {
 	case wrong != "":
 		return usagef("--%s and --backtest cannot be used together: what recorded runs met and were given is on record", wrong)
-	case seeds < 1 || seeds > 1_000_000:
-		return usagef("--seeds is %d; with --backtest it must be from 1 to 1000000", seeds)
 	case len(runs) < 2:
 		return usagef("--backtest predicts each run from the others, and needs at least two; name another RUN")
+	}
+	if err := someSeeds(seeds); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()

@@ -148,8 +148,8 @@ func (o *tuneOptions) run(ctx context.Context) error {
 		hint := diag.DidYouMean(o.goal, simulate.Goals)
 		return usagef("--for is %q; write %s%s", o.goal, strings.Join(simulate.Goals, ", "), strings.TrimRight("; "+hint, "; "))
 	}
-	if o.seeds < 1 || o.seeds > 1_000_000 {
-		return usagef("--seeds is %d; it must be from 1 to 1000000", o.seeds)
+	if err := someSeeds(o.seeds); err != nil {
+		return err
 	}
 	rec, err := o.recording(ctx, o.id)
 	if err != nil {

@@ -116,9 +116,18 @@ type variant struct {
 	report *simulate.Report
 }
 
+// someSeeds checks how many runs are to be simulated.
+func someSeeds(n int) error {
+	const most = 10_000_000
+	if n < 1 || n > most {
+		return usagef("--seeds is %d; it must be from 1 to %d", n, most)
+	}
+	return nil
+}
+
 func (o *simulateOptions) run(ctx context.Context) error {
-	if o.seeds < 1 || o.seeds > 10_000_000 {
-		return usagef("--seeds is %d; it must be from 1 to 10000000", o.seeds)
+	if err := someSeeds(o.seeds); err != nil {
+		return err
 	}
 	if o.model != "" && o.from != "" {
 		return usagef("--model and --from cannot be used together: both say what happens")

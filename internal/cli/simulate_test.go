@@ -43,6 +43,11 @@ func TestSimulateAssumptions(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("it has run a step")
 	}
+	for _, args := range [][]string{{"simulate", listed, "--seeds", "0"}, {"simulate", "--backtest", "a", "b", "--seeds", "10000001"}, {"tune", "a", "--seeds", "0"}} {
+		if _, errs, status := bide(args...); status != 2 || !strings.Contains(errs, "it must be from 1 to 10000000") {
+			t.Errorf("%v: status %d: %s", args, status, errs)
+		}
+	}
 	if _, errs, status := bide("simulate", listed, "--run-input"); status != 2 || !strings.Contains(errs, "k.yml has no map whose input is a command") {
 		t.Errorf("status %d: %s", status, errs)
 	}

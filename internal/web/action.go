@@ -151,8 +151,8 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 		return []string{"control", id, r.PathValue("action")}, nil, nil
 	case journal.Parallel:
 		n, err := strconv.Atoi(form.Get("parallel"))
-		if err != nil || n < 1 || n > 1_000_000 {
-			return nil, nil, &status{http.StatusBadRequest, "Parallel is a whole number from 1 to 1 000 000.", "It is how many items run at once."}
+		if err != nil || n < 1 {
+			return nil, nil, &status{http.StatusBadRequest, "Items at once is a whole number of at least 1.", "Go back and write another number; nothing was changed."}
 		}
 		return []string{"control", id, "parallel", strconv.Itoa(n)}, nil, nil
 	case "retry":

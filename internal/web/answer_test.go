@@ -264,6 +264,9 @@ func TestControls(t *testing.T) {
 			t.Errorf("%s calls the program with %q (%v)", action, b, err)
 		}
 	}
+	if code := post("parallel", url.Values{"parallel": {"2000000"}}); code != http.StatusSeeOther { // as bide control takes it
+		t.Errorf("parallel 2000000 gives status %d", code)
+	}
 	for _, bad := range []string{"", "0", "-1", "3; rm", "1e9"} {
 		if code := post("parallel", url.Values{"parallel": {bad}}); code != http.StatusBadRequest {
 			t.Errorf("parallel %q gives status %d", bad, code)
