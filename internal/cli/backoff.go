@@ -53,12 +53,12 @@ func backoffCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backoff",
 		Short: "Show the delays of a backoff strategy as a table and a plot",
-		Long: `Shows the delays that a retry policy makes when every attempt fails, as the
-engine would make them. --attempts N is N executions, so there are N-1 delays.
-Several strategies are shown side by side.
+		Long: `Shows the delays of a retry policy when every attempt fails, computed as in a run.
+--attempts N is N executions, so there are N-1 delays. Several strategies are shown
+side by side.
 
-With jitter the delays are drawn, from --seed if it is given; the table and the
-plot also show between which bounds each is drawn.
+With jitter the delays are drawn at random, from --seed if it is given; the table
+and the plot also show the bounds of each.
 
 --json prints {"delays_ns": [...], "total_ns": N, "stopped_by": "attempts",
 "budget" or "deadline"}; for several strategies an object that has one of these under the name

@@ -60,27 +60,28 @@ func batchCmd(a *app) *cobra.Command {
 		Short: "Run a command for each file or line, as parallel and xargs do",
 		Long: `Runs a command for each item, several at once, each under the same retry policy. The
 items are the files that match GLOB, what follows ":::", or the lines of -a FILE or of
-standard input (also as GLOB -). In a pattern ** stands for any number of directories;
-names that begin with a dot fit only where the pattern has the dot.
+standard input (also as GLOB -). In a pattern, ** matches any number of directories; a name that begins with a dot
+matches only if the pattern has the dot too.
 
-The command follows "--", or stands before ":::" as with parallel, where its options are
-its own: words as they are, or one text for a shell. In it stand
+The command follows "--", or comes before ":::" as with parallel; its options are
+its own. It is a list of words, or one text for a shell. In it you can write
   {}    the item             {/}   its name without directories
   {.}   without extension    {//}  its directory
   {#}   its number, from 1   {/.}  its name without directories and extension
 A command without any of them gets {} as its last word. --command takes a text for a
-shell too; one that begins with "claude:" is a prompt for the agent CLI. In a text the item
-may be ${item} in place of {}, not beside it. An item is data: where {} stands, no name of
-a file becomes a command or an option of one, and a name as -x is refused (write ./-x, or --
-before it; for echo, printf '%s\n'). What a function or a script makes of a word is its own.
+shell too; one that begins with "claude:" is a prompt for the agent CLI. In a text, write {} or ${item}, not both. An item is data: no file name becomes a
+command or an option. A name such as -x is refused: write ./-x, put -- before it, or
+use printf '%s\n' instead of echo. bide does not see what a function or a script
+does with its words.
 
-What the commands print goes to standard output and standard error, one command after
-the other, as they end; -k gives it in the order of the items. What is run is a recorded
-MapReduce workflow, so that "bide resume", "bide show" and "bide dlq" work as for any
-other, and "bide logs" has all outputs. A resume prints what was not printed yet, as the
-batch does, and continues its log of jobs. With -k that is also what came after an item
-that had not ended. After a kill -9 the output that was being written can come twice;
-after a power cut, all of that process.`,
+The output of each command is printed when it ends; with -k, in the order of the
+items. The batch is recorded as a MapReduce workflow: "bide resume", "bide show" and
+"bide dlq" work on it, and "bide logs" has all outputs.
+
+A resume prints the outputs that were not printed yet, with -k also those that had
+to wait for an earlier item, and continues the job log. After a kill -9, the output
+that was being written may come twice; after a power cut, all output of that process
+may.`,
 		Example: `  bide batch 'src/**/*.png' -- optipng {}
   bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
   find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}
@@ -116,7 +117,7 @@ after a power cut, all of that process.`,
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
 	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine of which each item holds a slot; bide limits shows them")
-	fs.Var(&countFlag{&o.canary}, "canary", "so many items run alone first; the others start when all of them have succeeded")
+	fs.Var(&countFlag{&o.canary}, "canary", "run this many items first, alone; the others start when all of them have succeeded")
 	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
 	o.showing(cmd)

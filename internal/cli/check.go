@@ -42,9 +42,9 @@ func checkCmd(a *app) *cobra.Command {
 		Use:     "check FILE...",
 		Aliases: []string{"validate"},
 		Short:   "Report all problems of workflows, pipelines and manifests",
-		Long: `Reads files and judges them as "bide run" does, and reports every problem with its
-place and what to do about it. - is a workflow on standard input. Nothing is run. Exit
-status 2 if there is an error.`,
+		Long: `Checks files as "bide run" does, and reports every problem with its place and what
+to do about it. FILE - is a workflow on standard input. Nothing is run. The exit
+status is 2 if there is an error.`,
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ status 2 if there is an error.`,
 	o.addManifest(cmd.Flags())
 	cmd.Flags().StringVar(&o.on, "on", "", "temporal: report also what many machines cannot keep to yet")
 	cmd.Flags().StringVar(&o.store, "store", "", "with --on temporal: where all machines find the run, as for bide run; BIDE_STORE")
-	cmd.Flags().BoolVar(&o.strict, "strict", false, "warnings are errors")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "treat warnings as errors")
 	cmd.Flags().BoolVar(&o.compat, "explain-compat", false, "also say what bide carries out and Prodigy ignored")
 	return o.withJSON(cmd, "print one JSON object")
 }

@@ -37,16 +37,17 @@ func cleanCmd(a *app) *cobra.Command {
 		Use:   "clean",
 		Short: "Remove the recorded state of finished runs",
 		Long: `Removes the state of runs that have ended: journal, logs, and worktrees whose work
-is merged; and results of calls in pipelines that are kept on disk (cache_backend:
-"disk") and whose time is over. Kept are runs that are running, and unless --force says otherwise those that can
-be resumed and those with dead letters. A run whose work is not merged is kept, and
-its branches with it, whatever is said.
+is merged. It also removes expired results of pipeline calls (cache_backend:
+"disk").
+
+It keeps runs that are running and, without --force, runs that can be resumed or have
+dead letters. It always keeps a run whose work is not merged, and its branches.
 
 Of a run that many machines share, this machine's copy is removed, and with --store
 what the store has of it, for all machines.
 
-It needs to know which runs: --older-than an age (0s means all that have ended), or
---run. On a terminal it asks for the age.`,
+Say which runs: --older-than AGE (0s for all that have ended) or --run RUN. On a
+terminal it asks for the age.`,
 		Example: `  bide clean --older-than 0s --dry-run
   bide clean --older-than 30d -y
   bide clean --run 01KAJ3 --force`,
@@ -55,7 +56,7 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.older, "older-than", "", "only runs that ended at least so long ago, as in 30d")
+	fl.StringVar(&o.older, "older-than", "", "only runs that ended at least this long ago, as in 30d")
 	fl.StringArrayVar(&o.runs, "run", nil, "only this run; may be given several times")
 	fl.BoolVar(&o.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
 	fl.BoolVarP(&o.yes, "yes", "y", false, "do it without asking")

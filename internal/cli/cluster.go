@@ -41,7 +41,7 @@ func (f *clusterFlags) check() error {
 	case f.on == "" && (f.store != "" || f.detach || f.priority != 0):
 		return usagef("--store, --detach and --priority are for runs on many machines: add --on temporal")
 	case f.priority > cluster.LastPriority:
-		return usagef("--priority %d: must be 1, which is served first, to %d", f.priority, cluster.LastPriority)
+		return usagef("--priority is %d; it must be from 1 (served first) to %d", f.priority, cluster.LastPriority)
 	case f.on != "":
 		return chosen("run", "on", f.on)
 	}
@@ -455,22 +455,23 @@ func workerCmd(*app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for runs on Temporal, on this machine",
-		Long: `Takes items of runs that were started with "bide run --on temporal", and runs them
-here, as many at once as it has slots. The server is named by TEMPORAL_ADDRESS,
+		Long: `Runs items of runs that were started with "bide run --on temporal" on this machine,
+as many at once as it has slots. The server is named by TEMPORAL_ADDRESS,
 TEMPORAL_NAMESPACE and Temporal's other variables and profiles. The directory in
 which a run was started, and its store, must be there under the same path.
 
-A worker runs the commands of every run that reaches it. Where others can reach the
-server, give all workers and all who start runs a key (BIDE_TEMPORAL_KEY_FILE): then it
-refuses runs that were started without. --store refuses runs in other stores.
+A worker runs the commands of every run that reaches it. If others can reach the
+server, give a key (BIDE_TEMPORAL_KEY_FILE) to all workers and to all who start
+runs: a worker with a key refuses runs that were started without it. With --store it
+refuses runs in other stores.
 
-With TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID set, it is a version of a deployment
-of Temporal: runs stay on the version with which they began.
+With TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID set, the worker is a
+version of a Temporal deployment: a run stays on the version on which it began.
 
-With the OTEL_… variables of telemetry set, it sends metrics of what it does.
+With the OTEL_… variables of telemetry set, it sends metrics of its work.
 
-An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 s, and
-other workers continue. A second one ends it at once.`,
+After an interrupt or SIGTERM it takes no new work: running items have 10 s to end,
+and other workers continue. A second one ends it immediately.`,
 		Example: `  bide worker --slots 8
   bide worker --store dir:/mnt/shared/bide
   TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,
@@ -505,9 +506,10 @@ func clusterCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the machines that work for runs, or try them on this machine",
-		Long: `status shows the workers of the Temporal server, and what its runs wait for. dev starts on this
-machine what runs on many machines need: Temporal's development server, and workers. In earnest
-the server is somewhere else, and "bide worker" runs on each machine; bide docs cluster tells how.`,
+		Long: `status shows the workers of the Temporal server, and what its runs wait for. dev
+starts Temporal's development server and two workers on this machine, to try runs on
+many machines. In production the server runs elsewhere, and "bide worker" runs on
+each machine; see bide docs cluster.`,
 		Example: `  bide cluster dev
   bide run --on temporal nightly.yml
   bide cluster status`,

@@ -22,9 +22,10 @@ func clusterStatusCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the workers of the Temporal server, and what its runs wait for",
-		Long: `Shows the workers that take work of this version's protocol with their slots, how much waits for
-a free slot, and each run in progress with what holds it up. Where workers are versions of a
-deployment of Temporal, it shows them too. The exit status is 1 where something holds up a run.`,
+		Long: `Shows the workers that fit this version of bide with their slots, how much work
+waits for a slot, and each run in progress with what holds it up. If workers are
+versions of a Temporal deployment, it shows those too. The exit status is 1 if
+something holds up a run.`,
 		Example: `  bide cluster status
   bide cluster status --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },

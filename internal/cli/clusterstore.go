@@ -25,7 +25,7 @@ func storeCmd(a *app) *cobra.Command {
 		Use:   "store",
 		Short: "Verify and repair the store of runs on many machines",
 		Long: `Runs on many machines are kept in a store: --store, else BIDE_STORE, else the directory
-of bide's state. A disk or a copy of it may change what was written there.`,
+of bide's state. These commands find and repair what a disk or a copy has damaged there.`,
 		Example: `  bide store verify
   bide store repair last`,
 	}
@@ -44,8 +44,8 @@ func storeVerifyCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [RUN]...",
 		Short: "Compare what is in the store with what was recorded of it",
-		Long: `Reads all that counts of runs, by default of all in the store, and names each object that is
-damaged. The exit status is 1 where one is. Nothing is changed.`,
+		Long: `Reads all objects that a run needs, by default those of all runs in the store, and
+names each damaged one. The exit status is 1 if one is damaged. Nothing is changed.`,
 		Example: `  bide store verify
   bide store verify last --store dir:/mnt/shared/bide`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -68,10 +68,10 @@ func storeRepairCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair RUN",
 		Short: "Have what is damaged in the store run again",
-		Long: `Of each damaged log of a run, the part before the damage counts from now on; items whose end
-was behind it have not ended, and bide resume runs them again. A coordinator of the run that
-is still at work is told that its life is over. Nothing is removed. What is no log cannot be repaired,
-and is named.`,
+		Long: `From now on, only the part of each damaged log before the damage counts: items that
+ended later have not ended, and "bide resume" runs them again. A coordinator that
+still works on the run stops. Nothing is removed. Damaged objects that are not logs
+cannot be repaired; they are named.`,
 		Example: `  bide store repair last
   bide resume last`,
 		Args: cobra.ExactArgs(1),

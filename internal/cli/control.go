@@ -44,15 +44,14 @@ func controlCmd(a *app) *cobra.Command {
   continue    start again; where the map is held, end the hold
   probe       try one item of a map that is held, now
   parallel N  run N items of the map at once
-  retry-now   start all waiting retries of steps and items now, and lift a
-              rate limit: agents are asked again; of the limits of this machine
-              that the run names, the pauses are lifted for all runs
+  retry-now   start all waiting retries of steps and items now, and end the
+              pauses for rate limits: agents are asked again, and the limits of
+              this machine that the run names are free again for all runs
   stop        stop, as "bide stop" does
 
-Timeouts keep running while a run is paused. A pause and a number of items outlast
-the process, kill -9 included: a run that is resumed stays paused until you continue
-it, before or after. The calls of a pipeline can only
-be stopped.`,
+Timeouts keep running while a run is paused. A pause and a number of items survive
+the end of the process, even kill -9: a resumed run stays paused until you continue
+it, which you can do before or after the resume. A pipeline can only be stopped.`,
 		Example: `  bide control last pause
   bide control nightly parallel 2
   bide control last retry-now`,

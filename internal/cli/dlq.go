@@ -52,9 +52,9 @@ type letterFlags struct {
 }
 
 func (f *letterFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.filter, "filter", "", "only those that this expression holds of; see bide dlq --help")
+	fs.StringVar(&f.filter, "filter", "", "only those for which this expression is true; see bide dlq --help")
 	fs.StringArrayVar(&f.items, "item", nil, "only this item, by its id, what it is called in lists, or its index (from 0); may be given several times")
-	fs.StringVar(&f.older, "older-than", "", "only those that are at least so old, as in 2d")
+	fs.StringVar(&f.older, "older-than", "", "only those that are at least this old, as in 2d")
 }
 
 // letterFilter is letterFlags, read.
@@ -244,20 +244,20 @@ func dlqRetryCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [RUN]",
 		Short: "Run dead letters again, and then reduce",
-		Long: `Runs dead letters again in the same run: with new attempts, under their correlation
-ids, and with what they report added to their histories. Then reduce runs again with
-all results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
+		Long: `Runs dead letters again in the same run: with new attempts, under the same
+correlation ids, and with their histories continued. Then reduce runs again with all
+results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
 it is the newest run of this directory that has dead letters.
 
-Where all of them had conflicts, they run one after another, each upon the work that is
-merged by then, unless --max-parallel is given.
+If all of them failed with merge conflicts, they run one after another, each on top
+of the work merged before it, unless --max-parallel is given.
 
---data replaces the data of an item as a whole: a field that it does not have is gone.
-What changes is shown.
+--data replaces all data of an item: a field that it leaves out is gone. The change
+is shown.
 
-While the run continues in another process, that process is asked to run them in the
-running map, and this one shows what happens there. A second retry of the same
-run meanwhile is refused.`,
+While another process has the run, that process runs them in its map, and this
+command shows what happens there. Until it has finished, a second retry of the run
+is refused.`,
 		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
   echo '{"name": "b", "size": 38}' | bide dlq retry --item 37 --data -`,

@@ -118,8 +118,7 @@ func dlqShowCmd(a *app) *cobra.Command {
 		Short: "Show a dead letter with its whole history",
 		Long: `Shows a dead letter: the item's data, every failed attempt from the first to the
 last with its output, where its work and its logs are, and commands to look further.
-ITEM is the item's id, what it is called in lists, or its index, from 0. Without RUN,
-it is of the newest run of this directory that has dead letters.`,
+ITEM is the item's id, what it is called in lists, or its index, from 0. Without RUN, it takes the newest run of this directory that has dead letters.`,
 		Example: `  bide dlq show 42
   bide dlq show 01KAJ3 42 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -368,8 +367,8 @@ func dlqExportCmd(a *app) *cobra.Command {
 		Use:   "export [RUN]",
 		Short: "Write dead letters as JSON, JSON lines or CSV",
 		Long: `Writes the dead letters of a run, with the data of their items. Without RUN, it is the
-newest run of this directory that has them. The format is that of --format, else that of the file's name, else JSON. A
-file is replaced only when all is written.`,
+newest run of this directory that has them. The format is that of --format, else that of the file's name, else JSON. An existing
+file is replaced only after everything is written.`,
 		Example: `  bide dlq export > letters.json
   bide dlq export 01KAJ3 --format csv -o letters.csv
   bide dlq export 01KAJ3 --format jsonl --filter 'class == "timeout"'`,

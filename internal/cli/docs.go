@@ -107,9 +107,8 @@ func manCmd(a *app) *cobra.Command {
 	return o.withJSON(&cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
-		Long: `Writes a manual page for bide and for each of its commands into DIR, which is made
-if it is not there. To have them found, use a directory such as
-~/.local/share/man/man1.`,
+		Long: `Writes manual pages for bide and each of its commands into DIR, which is made if it
+is missing. man finds them in a directory such as ~/.local/share/man/man1.`,
 		Example: `  bide man ~/.local/share/man/man1
   bide man /tmp/man && man -l /tmp/man/bide-run.1`,
 		RunE: func(_ *cobra.Command, args []string) error {

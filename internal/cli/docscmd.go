@@ -22,12 +22,11 @@ func docsCmd(a *app) *cobra.Command {
 	return o.withJSON(&cobra.Command{
 		Use:   "docs [TOPIC...]",
 		Short: "Read the documentation: guides and reference",
-		Long: `Prints a page of the documentation, or without a topic the list of them. A topic is
-also a word that the reference explains: a key, an option, a flag, an event, an
-environment variable, a variable of a workflow, or the code behind a message of
-"bide check"; a command; and words of the heading of a section.
+		Long: `Prints a page of the documentation; without a topic, the list of pages. A topic can
+also be a command, words of a heading, or a word of the reference: a key, an option,
+a flag, an event, a variable, or the code at the end of a message of "bide check".
 
-On a terminal it is set as plain text, elsewhere it is the page's Markdown.`,
+On a terminal it prints plain text, elsewhere the Markdown of the page.`,
 		Example: `  bide docs
   bide docs cookbook
   bide docs retry_on

@@ -64,24 +64,23 @@ func execCmd(a *app) *cobra.Command {
 		Use:   "exec [flags] -- COMMAND [ARG...]",
 		Short: "Run one command under a retry policy",
 		Long: `Runs one command until it ends with status 0 or the retry policy is exhausted.
-Its output is passed through as it comes, and its exit status is bide's. The
-command is started directly; a single argument that begins with "shell:" is a
-text for sh -c, one that begins with "claude:" a prompt for the agent CLI; behind
-such a text there may be flags too.
+Its output is passed through as it comes, and its exit status is bide's. The command
+is started directly. A single argument that begins with "shell:" is a text for sh
+-c; one that begins with "claude:" is a prompt for the agent CLI. Flags may follow
+such an argument.
 
 Nothing is recorded: "bide runs" does not list it, and it cannot be resumed. "bide
 run" and "bide batch" record what they do.
 
-Each attempt knows which it is, and how the one before it failed: BIDE_ATTEMPT,
-BIDE_LAST_EXIT, BIDE_LAST_ERROR.
+Each attempt finds its number and how the previous attempt failed in BIDE_ATTEMPT,
+BIDE_LAST_EXIT and BIDE_LAST_ERROR.
 
-On a terminal the command has one: its colours, its questions, Ctrl-C and Ctrl-Z
-are as without bide. What comes through a pipe on standard input is given to every
-attempt. A command that cannot be run (exit status 126) or is not found (127) is
+On a terminal, colours, questions, Ctrl-C and Ctrl-Z work as without bide. If a pipe
+leads to standard input, every attempt gets all of it. A command that cannot be run (exit status 126) or is not found (127) is
 not tried again.
 
 Exit status: that of the last attempt; 124 if it timed out, 127 if the command
-was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
+was not found, 128+n if signal n ended it, 2 if bide was used wrongly.`,
 		Example: `  bide exec --attempts 5 --retry-on network,timeout -- curl -fsS https://example.org
   bide exec --backoff fibonacci --jitter full --budget 2m -- make deploy
   bide exec "claude: /refactor main.rs" --retry 3
@@ -100,11 +99,11 @@ was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
 	o.pf.register(&o.streams, fs, option.Exec)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.skip, "skip-permissions", false, skipUsage)
-	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
+	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "how long an attempt may print nothing; one that is silent longer is stopped and has failed")
 	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine of which each attempt holds a slot; bide limits shows them")
 	fs.StringVarP(&o.dir, "path", "p", "", "directory to run in")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about failed attempts")
-	fs.BoolVar(&o.json, "json", false, "tell attempts and waits as JSON lines on standard error")
+	fs.BoolVar(&o.json, "json", false, "report attempts and waits as JSON lines on standard error")
 	return cmd
 }
 

@@ -22,16 +22,16 @@ func explainCmd(a *app) *cobra.Command {
 		Long: `Shows the effective plan of a workflow file, every default filled in: for each
 step what it does and where, its attempts and the delays between them, how often
 it is executed at most, how long it can take, and which variables are in scope
-(those with a question mark may be missing, as what sets them may not have run).
-Where a step, a map or a call names limits of the machine, it says what this
-machine allows of them.
+(one with a question mark may be missing, since the step that sets it may not run).
+For limits of the machine that a step, a map or a call names, it shows what this
+machine allows.
 
-It also says what the file asks for in vain: budgets and attempts that cannot be
-reached, timeouts shorter than the waits inside them.
+It also reports settings that cannot take effect: budgets and attempts that are
+never reached, timeouts shorter than the waits inside them.
 
-The worst case is what the file bounds: every attempt fails and takes all of its
-timeout, every jitter draws its longest delay. Waits that a server asks for with
-Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
+In the worst case every attempt takes its whole timeout and fails, and every jitter
+draws its longest delay. It leaves out waits that a server asks for with
+Retry-After, and the work of bide and git. Nothing is run.`,
 		Example: `  bide explain nightly.yml
   bide explain deploy.yml --param env=staging --json`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 	fs.StringVar(&o.paramFile, "param-file", "", "parameters from a JSON or YAML file")
 	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
 	o.addManifest(fs)
-	fs.BoolVar(&o.strict, "strict", false, "warnings about the file are errors")
+	fs.BoolVar(&o.strict, "strict", false, "treat warnings about the file as errors")
 	return o.withJSON(cmd, "print the plan as a JSON object")
 }
 

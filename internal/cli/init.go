@@ -32,9 +32,9 @@ func initCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first workflow",
-		Long: `Writes a first workflow that runs as it is, with comments, into workflow.yml (or
-mapreduce.yml) in DIR, which is made if it is not there; without DIR, here. A
-file that is there already is left alone.`,
+		Long: `Writes a first workflow, with comments and ready to run, as workflow.yml (or
+mapreduce.yml) into DIR, or into this directory without DIR. DIR is made if it is
+missing. A file that exists is not changed.`,
 		Example: `  bide init
   bide init --mapreduce demo && bide run demo/mapreduce.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {

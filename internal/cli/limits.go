@@ -47,16 +47,16 @@ func limitsCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits [set NAME KEY=VALUE... | lift NAME]",
 		Short: "Show and change what all runs of this machine may do together",
-		Long: `Shows the limits that limits.yml in the home directory names: how many attempts hold a
-slot of each and which runs they are of, how many wait, and how long it is paused. Steps, agents, maps, pipelines,
+		Long: `Shows the limits of limits.yml in the home directory: for each, how many attempts
+hold a slot and of which runs, how many attempts wait, and how long a pause lasts.
+Steps, agents, maps, pipelines,
 bide exec and bide batch use a limit by its name.
 
-"set" changes settings of one, and adds it where there is none. They hold at once, for
-runs too that are under way. KEY= takes a setting away. The keys:
+"set" changes settings of one, and adds it where there is none. They apply immediately, also to running runs. KEY= removes a setting. The keys:
 
   slots  how many attempts run at once
-  rate   how many begin in a time, evenly, as in 50/1m
-  pause  shared: when one run is told to wait, all that use the limit wait
+  rate   how many attempts begin per time, evenly spaced, as in 50/1m
+  pause  shared: when a server makes one run wait, all users of the limit wait
 
 "lift" ends the pause of a limit, for all runs: the provider answers again. "bide control
 RUN retry-now" lifts the pauses of the limits that a run names.`,

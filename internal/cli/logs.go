@@ -33,17 +33,17 @@ func logsCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [RUN]",
 		Short: "Print the output of the steps of a run",
-		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended:
-short ones as they are recorded, large ones whole, from their files. Of an agent, it
-is what it said and which tools it used. -f follows until the run ends, with the
-lines of what runs as they come. Without RUN, it is the newest run of
+		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended,
+large ones whole. For an agent, it prints what the agent said and which tools it
+used. -f follows the run until it ends, and prints lines as running steps write
+them. Without RUN, it is the newest run of
 this directory.
 
---attempt counts the attempts at the work item, and of steps outside of work items
-those of the step. An item's step that is tried again within one attempt has tries.
+--attempt counts the attempts at a work item; for steps outside a map, those of the
+step. What a step of an item repeats within one attempt is called a try.
 
-On a terminal colours are passed on, and other control sequences are shown as escapes;
---raw, and what goes elsewhere, is as it was written.`,
+On a terminal, colours are kept and other control sequences are shown as escapes.
+With --raw, or into a file or a pipe, the output is unchanged.`,
 		Example: `  bide logs
   bide logs 01KAJ3 --item 42 --attempt 2
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt

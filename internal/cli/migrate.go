@@ -43,23 +43,26 @@ func migrateCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate FILE...",
 		Short: "Rewrite files of Prodigy, and jobs of GitHub, for bide",
-		Long: `Prints workflow files as bide would have them written: keys and words by their present
-names, prompts that are nothing but a text as claude: steps, and what stands inside
-backoff:, test:, metadata: or workflow: beside them. Milliseconds get their unit; a number
-of seconds stays one, as timeout: 60 for timeout_secs: 60. Comments and layout stay. The report, on standard error, has each change, what has an older form and is left
-as it is, and what works here and was ignored by Prodigy.
+		Long: `Prints workflow files in the present form: keys and words by their present names,
+prompts that are only a text as claude: steps, and the keys inside backoff:, test:,
+metadata: or workflow: one level higher. Milliseconds get their unit; timeout_secs:
+60 becomes timeout: 60. Comments and layout stay.
 
-A file need not be migrated to run: old spellings keep working. What is written is read
-again, and must mean the same; a file with errors is not rewritten. A file in the present
-spelling stays as it is.
+The report on standard error lists each change, older forms that were left as they
+are, and what works here but was ignored by Prodigy.
 
-A job of a workflow of GitHub Actions is written as a workflow: its steps with run:, their
-env:, working-directory:, shell: (bash, sh, python), timeout-minutes: and continue-on-error:,
-with defaults:. A text that needs bash is given to bash, and what bide would read in it, such
-as '${item}', is escaped. Of several jobs --job chooses one. A step with a condition (if:)
-that only GitHub can decide gets when: false, and does not run until you write it. What is
-left out, such as uses:, or is not the same, such as $GITHUB_PATH, stands as a comment in its
-place, and in the report.`,
+You need not migrate a file to run it: old spellings keep working. bide reads the
+result again and checks that it means the same. A file with errors is not rewritten,
+and a file in the present form does not change.
+
+A job of a GitHub Actions workflow becomes a workflow of bide: its run: steps with
+env:, working-directory:, shell: (bash, sh, python), timeout-minutes:,
+continue-on-error: and defaults:. A text that needs bash is given to bash, and
+'${item}' and its like in it are escaped. If there are several jobs, --job chooses
+one. A step whose condition (if:) only GitHub can decide gets when: false: it does
+not run until you write the condition. What is left out (such as uses:) or works
+differently (such as $GITHUB_PATH) becomes a comment in its place, and is in the
+report.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml
   bide migrate .github/workflows/test.yml --job unit > unit.yml`,

@@ -118,8 +118,8 @@ func fmtCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt FILE...",
 		Short: "Write pipelines in the canonical form",
-		Long: `Prints pipelines in their canonical form: comments are kept, the meaning stays the
-same, and what is canonical already is not changed. Exit status 2 if a file has
+		Long: `Prints pipelines in their canonical form. Comments and meaning stay the same, and a
+file that is canonical does not change. Exit status 2 if a file has
 a syntax error, 1 if --check finds a file that is not canonical.`,
 		Example: `  bide fmt -w search.cst
   bide fmt --check *.cst`,
@@ -255,10 +255,10 @@ func lspCmd(a *app) *cobra.Command {
 		Use:   "lsp",
 		Short: "Serve an editor: pipelines and workflow files",
 		Long: `A language server for pipelines and workflow files on standard input and output
-(LSP). Problems are those of "bide check", with quick fixes. In both it completes,
-explains, goes to definitions, finds references, renames and lists symbols; in
-pipelines it also shows signatures and types, colours and formats. Modules are
-read from modules.yml beside the pipeline, or from --modules, as the editor has them.`,
+(LSP). Problems are those of "bide check", with quick fixes. It has completion, hover
+texts, definitions, references, renaming and symbols; for pipelines also signatures,
+types, colours and formatting. Modules come from modules.yml beside the pipeline, or
+from --modules, as the editor has the file.`,
 		Example: `  bide lsp
   bide lsp --modules services/modules.yml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },

@@ -82,7 +82,7 @@ func (f *policyFlag) usage() string {
 	case option.Matchers:
 		text += ", exit_code:N, pattern:RE"
 	case option.Exhausted:
-		return "shell text that is run once when all attempts have failed"
+		return "shell text to run once when all attempts have failed"
 	}
 	if def := f.row.Default; def != "" && def != "none" {
 		text += " (default: " + def + ")"

@@ -32,11 +32,12 @@ func proofCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "proof [RUN] [ITEM]",
 		Short: "List what the items of a run have shown, and their merges",
-		Long: `Lists for each item of a map with evidence or a merge queue what was checked, on which
-tree, with what result, and the merge that its work is in.
---verify computes it anew from the repository and from what the checks printed: the
-trees, the digests, the merges and what they name, and that what landed was verified.
-What is not as it is on record is told, and the exit status is 1 then.`,
+		Long: `Lists for each item of a map with evidence or a merge queue what was checked, on
+which tree, with which result, and which merge has its work.
+
+--verify compares the record with the repository and with what the checks printed:
+trees, digests, merges, and that everything that landed was verified. It reports
+each difference; the exit status is 1 if there is one.`,
 		Example: `  bide proof
   bide proof 01KAJ3 --verify
   bide proof 01KAJ3 item-7
@@ -51,7 +52,7 @@ What is not as it is on record is told, and the exit status is 1 then.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&o.verify, "verify", false, "compute it anew, and tell what is not as it is on record")
+	fs.BoolVar(&o.verify, "verify", false, "compare the record with the repository, and report differences")
 	fs.StringVar(&o.format, "format", "text", "text, json, or in-toto: an attestation of each item on a line, with the predicate test-result")
 	fs.StringVarP(&o.dir, "path", "p", "", "a directory in the repository (default: that of the run)")
 	return o.withJSON(cmd, "print one JSON object")

@@ -52,10 +52,10 @@ func replayCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [RUN]",
 		Short: "Replay a recorded run under another retry policy",
-		Long: `Takes what a recorded run has met, attempt by attempt, and runs its file again in
-virtual time, with changes: what would another policy have done that night? Each
-attempt that was recorded ends as it did; one that the record does not have is
-drawn at the rates of the others, and counted apart. Nothing is run.
+		Long: `Runs the file of a recorded run again in virtual time, with changes: what would
+another policy have done that night? Each recorded attempt ends as it did. The end
+of an attempt that the record does not have is drawn at the rates of the others, and
+such attempts are counted separately. Nothing is run.
 
 Without --set the same policy makes the same decisions. Without RUN,
 it is the newest run of this directory.`,
@@ -67,7 +67,7 @@ it is the newest run of this directory.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5")
-	return o.withJSON(cmd, "print what came of it as a JSON object")
+	return o.withJSON(cmd, "print the result as a JSON object")
 }
 
 func (o *replayOptions) run(ctx context.Context) error {

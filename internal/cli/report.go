@@ -27,9 +27,9 @@ func junitCmd(a *app) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "junit [RUN]",
 		Short: "Write a run as JUnit XML, for a CI system",
-		Long: `Writes a run in the form of JUnit: each step, and each work item, is a test case with
-its time; one that failed has its error, one that was left out is skipped, and what
-ended well in another way than it was meant to says how.`,
+		Long: `Writes a run as JUnit XML. Each step and each work item is a test case with its
+time. A failed one has its error, one that did not run is skipped, and one that recovered,
+degraded or was tolerated says so.`,
 		Example: "  bide export junit -o results.xml\n  bide export junit 01KAJ3",
 	})
 }
@@ -40,8 +40,8 @@ func markdownCmd(a *app) *cobra.Command {
 		Use:   "markdown [RUN]",
 		Short: "Write a run as Markdown, for a summary or a comment",
 		Long: `Writes how a run ended in Markdown: its status, its steps, and the errors of its
-items. In a job of GitHub Actions every run adds it to the job's summary by itself
-($GITHUB_STEP_SUMMARY).`,
+items. In a job of GitHub Actions, every run adds this to the job's summary
+($GITHUB_STEP_SUMMARY) by itself.`,
 		Example: "  bide export markdown > comment.md",
 	})
 }

@@ -19,10 +19,9 @@ func rerunCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
 		Short: "Run a step again, or everything from a step on",
-		Long: `Runs a step of a run again, although it has ended: with --step that one, with --from
-also all that came after it. Everything else is taken over as it is recorded, with
-the variables that it set; what failed or was never reached is run as "bide resume"
-does. A step is named as "bide show" lists it: by its path or its label. Without RUN,
+		Long: `Runs a finished step of a run again: with --step that step alone, with --from also
+all that came after it. Other finished steps keep their recorded results and
+variables; steps that failed or were never reached run, as "bide resume" does. A step is named as "bide show" lists it: by its path or its label. Without RUN,
 it is the newest run of this directory.
 
 The items of a map are run again with "bide dlq retry". If the workflow file has

@@ -53,12 +53,13 @@ func runCmd(a *app) *cobra.Command {
 starts. What happens is recorded: "bide resume" continues a run that was
 interrupted, killed or failed.
 
-Output of the steps goes to standard output and standard error as it comes;
-progress goes to standard error. A shell step that runs alone gets the terminal:
-it can ask, gets the keys and Ctrl-C, and has colours unless something reads its
-output. What is typed is shown and not recorded; what the step does not read is
-left for the next that reads the terminal, if the system lets bide type on it. The
-outputs of a pipeline go to standard output at its end, as one JSON object.`,
+The output of steps goes to standard output and standard error as it comes; progress
+goes to standard error. A shell step that runs alone gets the terminal: it can ask
+questions, receives keys and Ctrl-C, and prints colours unless something reads its
+output. Your typing is shown and not recorded. Keys that the step does not read stay
+for the next reader of the terminal, if the system allows it.
+
+The outputs of a pipeline go to standard output at its end, as one JSON object.`,
 		Example: `  bide run nightly.yml
   bide run review.yml --map 'src/*.go' --max-parallel 4
   bide run deploy.yml --param env=staging --json
@@ -76,18 +77,18 @@ outputs of a pipeline go to standard output at its end, as one JSON object.`,
 	fs.StringArrayVar(&o.files, "map", nil, "run the workflow once for each file that matches the pattern")
 	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
 	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "items at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
-	fs.Var(&countFlag{&o.Canary}, "canary", "so many items of a map run alone first; the others start when all of them have succeeded")
+	fs.Var(&countFlag{&o.Canary}, "canary", "run this many items of a map first, alone; the others start when all of them have succeeded")
 	fs.VarP(&countFlag{&o.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
 	fs.BoolVar(&o.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
-	fs.BoolVar(&o.All, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
-	fs.BoolVar(&o.strict, "strict", false, "warnings about the file are errors")
+	fs.BoolVar(&o.All, "all", false, "run all items of a map, also those that skip_unchanged would leave out")
+	fs.BoolVar(&o.strict, "strict", false, "treat warnings about the file as errors")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	fs.StringVar(&o.Isolation, "isolation", "", "auto, worktree, none: where steps run")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in (default: here)")
 	fs.BoolVar(&o.ui, "ui", false, "show the run in a browser while it runs, as bide ui does")
-	fs.StringVar(&o.on, "on", "", "temporal: the run is shared by many machines, those with bide worker")
+	fs.StringVar(&o.on, "on", "", "temporal: share the run among the machines that run bide worker")
 	fs.StringVar(&o.store, "store", "", "with --on: dir:PATH, a directory that all workers see (default $BIDE_STORE, else a directory of this machine)")
-	fs.Var(&countFlag{&o.priority}, "priority", fmt.Sprintf("with --on: from 1, which is served first, to %d, where runs wait for the same workers (default %d)", cluster.LastPriority, cluster.UsualPriority))
+	fs.Var(&countFlag{&o.priority}, "priority", fmt.Sprintf("with --on: from 1 (served first) to %d, if runs wait for the same workers (default %d)", cluster.LastPriority, cluster.UsualPriority))
 	fs.BoolVar(&o.detach, "detach", false, "with --on: do not wait for the run's end")
 	o.pipelineFlags.add(fs)
 	o.showing(cmd)
@@ -101,7 +102,7 @@ func (f *runFlags) showing(cmd *cobra.Command) {
 	fs.BoolVarP(&f.Yes, "yes", "y", false, "merge the run's work at the end without asking")
 	fs.BoolVar(&f.AllowRedBase, "allow-red-base", false, "items of a map need not pass checks that fail on what they start from")
 	fs.BoolVar(&f.AllowFailedItems, "allow-failed-items", false, "exit status 0 although items have failed")
-	fs.StringSliceVar(&f.failOn, "fail-on", nil, "exit status 3 if a step or an item ended so: "+strings.Join(event.Kinds, ", "))
+	fs.StringSliceVar(&f.failOn, "fail-on", nil, "exit status 3 if a step or an item ended as "+strings.Join(event.Kinds, ", "))
 	fs.BoolVar(&f.SkipPermissions, "skip-permissions", false, skipUsage)
 	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none (warnings alone)")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")

@@ -132,10 +132,10 @@ func runsCmd(a *app) *cobra.Command {
 		Long: `Lists the runs that are recorded, newest first. A run whose process has died is
 interrupted: "bide resume" continues it, as with a failed one.
 
-Where a command takes RUN, it is the short name that this list shows, an id, its
-beginning or end, the name of a workflow (its newest run), last, or last-1 (the run
-before it). last is the newest run of this directory, or of this machine where this
-directory has none; so is a RUN that is left out. bide docs "which run" has it in full.`,
+RUN, in all commands, is the short name in this list, an id, its beginning or end,
+the name of a workflow (its newest run), last, or last-1 (the run before last). last
+is the newest run of this directory, or of this machine if this directory has none.
+Without RUN, most commands take last; see bide docs "which run".`,
 		Example: `  bide runs
   bide runs --status interrupted,failed
   bide runs --limit 10 --json`,

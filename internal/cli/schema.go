@@ -25,13 +25,13 @@ func schemaCmd(a *app) *cobra.Command {
 		Use:   "schema [workflow|model]",
 		Short: "Print the JSON Schema of workflow files, or of models",
 		Long: `Prints the JSON Schema (2020-12) of workflow files, or of the model files of
-"bide simulate". Editors that know YAML then
-complete keys and mark mistakes; for the YAML language server, put a line
+"bide simulate". With it, YAML editors complete keys and mark mistakes. For the YAML language server,
+put a line
 
   # yaml-language-server: $schema=PATH
 
-at the top of the workflow. The schema is made of the tables by which bide reads
-files; "bide check" knows more, such as what a variable refers to.`,
+at the top of the workflow. The schema comes from the tables with which bide reads
+files; "bide check" finds more, such as a variable that nothing sets.`,
 		Example: `  bide schema > workflow.schema.json
   bide schema model > model.schema.json`,
 		ValidArgs: schemas,

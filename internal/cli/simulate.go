@@ -53,15 +53,15 @@ the record and what the steps do are made up. Nothing is run and nothing written
 
 The model is a YAML file: for each step, or module of a pipeline, classes of errors with a probability,
 latencies, outages, rate limits, cost. --from takes it from a run that has been
-recorded; what one run cannot tell makes the answer wide, and the first sentence says
-so. Without either, of ten attempts one fails, and each takes a second.
+recorded; what one run cannot tell makes the ranges wide, and the first sentence says so.
+Without either, one attempt in ten fails, and each takes a second.
 
-With --backtest the arguments are recorded runs of one workflow: each is predicted from
-the others, and it is shown how many took as long as was predicted.
+With --backtest the arguments are recorded runs of one workflow: each is predicted
+from the others, and the output says how many predictions were right.
 
-What happens to an attempt depends on the seed, the item, the step and the number
-of the attempt alone: variants that are compared meet the same luck, and the same
---seed gives the same bytes. Inputs of a pipeline that are not given are made up.`,
+What happens to an attempt depends only on the seed, the item, the step and the
+number of the attempt: variants that are compared meet the same luck, and the same
+--seed gives the same output. Inputs of a pipeline that are not given are made up.`,
 		Example: `  bide simulate nightly.yml --model model.yml
   bide simulate nightly.yml --model model.yml --set fetch.retry.jitter=full --json
   bide simulate report.cst --model model.yml --set hits.retry=5

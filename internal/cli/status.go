@@ -73,19 +73,19 @@ func statusCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is running, what failed and why, and what to do about it",
-		Long: `Shows which runs are running and what holds them up, and the newest that wait for you: what was interrupted
-or failed and why, which items failed, whose work is not merged, each with the commands
-that continue it. It is the first thing to ask in the morning.
+		Long: `Shows the runs in progress with what holds them up, and the newest runs that wait
+for you: interrupted, failed, with failed items, or with work that is not merged.
+Each has its cause and the commands that continue it. Run it first thing in the morning.
 
---dismiss has a run that needs nothing more wait no longer. Nothing of it is removed: it
-stays in "bide runs", can be resumed, and waits again if it has failed once more.`,
+--dismiss takes a run that needs nothing more off this list. Nothing is removed: the
+run stays in "bide runs", can be resumed, and comes back if it fails again.`,
 		Example: `  bide status
   bide status --json
   bide status --dismiss 9NDAAW
   bide status --dismiss all`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().StringArrayVar(&o.dismiss, "dismiss", nil, "a run that waits no longer, or all; may be given several times")
+	cmd.Flags().StringArrayVar(&o.dismiss, "dismiss", nil, "a run to take off the list, or all; may be given several times")
 	return o.withJSON(cmd, "print one JSON object")
 }
 

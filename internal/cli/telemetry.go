@@ -69,9 +69,9 @@ func otelCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "otel [RUN]",
 		Short: "Send a run's traces, metrics and logs to an OpenTelemetry collector",
-		Long: `Sends the spans, log records and metrics of a recorded run, with the ids that
-they have when they are sent while it runs. Where to is said by the OTEL_…
-variables of the environment; without any, to http://localhost:4318.`,
+		Long: `Sends the spans, log records and metrics of a recorded run, with the same ids as
+when they are sent during the run. The OTEL_… variables name the collector; without
+them it is http://localhost:4318.`,
 		Example: `  bide export otel
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 bide export otel 01KAJ3
   OTEL_TRACES_EXPORTER=console OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none bide export otel`,

@@ -41,9 +41,9 @@ func uiCmd(a *app) *cobra.Command {
 its timeline, its outputs, its map and its dead letters, live. With RUN, an id or its
 beginning, it opens that run. It serves until it is interrupted; runs continue.
 
-The address on the first line of standard output lets one browser in, once; then a
-new one is printed. Behind a proxy, name it with --host: requests under other names
-are refused. /metrics has what the runs do meanwhile, for Prometheus.`,
+The address on the first line of standard output signs one browser in, once; then a
+new address is printed. Behind a proxy, name it with --host: requests under other
+names are refused. /metrics has metrics of the runs for Prometheus.`,
 		Example: `  bide ui
   bide ui 01KAJ3 --no-open
   bide ui --listen 127.0.0.1:8080 --read-only

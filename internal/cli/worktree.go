@@ -60,8 +60,8 @@ func worktreeLsCmd(a *app) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the worktrees and branches of runs",
 		Long: `Lists the branches of runs in the repository of the directory, and the worktrees that they have.
-"replaced" is the work of an earlier attempt at an item, of which a later one succeeded
-and is merged: it is not to be merged.`,
+"replaced" marks the work of an earlier attempt at an item whose later attempt is
+merged: do not merge it.`,
 		Example: `  bide worktree ls
   bide worktree ls 01KAJ3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -182,22 +182,23 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [RUN]",
 		Short: "Merge the work of a run into the branch that it started from",
-		Long: `Merges the branch of a run into the branch that it started from, as "git merge --no-ff"
-does, in the repository's own working tree, and then removes the worktree and the
-branch; so it does with the branches of items that succeeded and whose work is not
-merged, one after another. Those of items that failed stay. A running run is
-refused. What meets a conflict stays in its branch. Without RUN, it is the newest
+		Long: `Merges the branch of a run into the branch that it started from, as "git merge
+--no-ff" does, in the repository's own working tree. Then it removes the worktree
+and the branch of the run. It merges the branches of items that succeeded in the
+same way, one after another; branches of failed items stay, and so does a branch
+that meets a conflict. A running run is refused. Without RUN, it is the newest
 run of this directory.
 
-Where the run has a merge queue (merge_queue), its verify runs first on the merge with the
-branch as it is now, unless it has passed on the same files: where it fails, nothing is
-merged, and the exit status is 1. --no-verify merges nevertheless: the run has then
-completed with failures, as its work is not verified.
+If the run has a merge queue (merge_queue), its verify runs first on the merge with
+the branch as it is now, unless it passed on the same files before. If it fails,
+nothing is merged and the exit status is 1. --no-verify merges anyway; the run then
+counts as completed with failures.
 
-Hooks of git are not run, and nothing is signed: the merge is made first, and then written
-into the working tree, so that a kill leaves all of it or nothing. Where pre-merge-commit,
-commit-msg or commit.gpgsign are to have their say, merge by hand instead: "git merge
---no-ff bide/RUN", with the branch that "bide worktree ls" shows. bide sees that it is merged.`,
+Hooks of git do not run, and nothing is signed: bide computes the merge first and
+then writes it into the working tree, so that a kill leaves all of it or nothing. If
+you need pre-merge-commit, commit-msg or commit.gpgsign, merge by hand: "git merge
+--no-ff bide/RUN", with the branch that "bide worktree ls" shows. bide sees that it
+is merged.`,
 		Example: `  bide worktree merge
   bide worktree merge 01KAJ3
   bide worktree merge 01KAJ3 --no-verify`,
