@@ -112,8 +112,14 @@ func TestWorkBesideTheBranch(t *testing.T) {
 		"branches of items": {head + "        at=$(git rev-parse HEAD); git checkout -q -b first-$BIDE_ITEM; " + commit("one-$BIDE_ITEM") +
 			"        git checkout -q -b second-$BIDE_ITEM $at; " + commit("two-$BIDE_ITEM") + "        git checkout -q --detach $at\n",
 			[]string{"one-i0", "one-i1", "two-i0", "two-i1"}},
-		"the stash of items": {head + "        echo x > $BIDE_ITEM; git add -A; git stash -q\n", []string{"i0", "i1"}},
-		"what is taken back": {head + "        echo x > $BIDE_ITEM; git add -A; test $BIDE_ITEM = i1 || { git stash -q; git stash pop -q; }; git checkout -q -b b-$BIDE_ITEM; git commit -qm $BIDE_ITEM\n", nil},
+		"the stash of items":                      {head + "        echo x > $BIDE_ITEM; git add -A; git stash -q\n", []string{"i0", "i1"}},
+		"branches that items have gone back from": {head + "        " + commit("one-$BIDE_ITEM") + "        git branch saved-$BIDE_ITEM; git reset -q --hard HEAD~1\n", []string{"one-i0", "one-i1"}},
+		"worktrees of items": {head + "        git worktree add -q --detach ../own-$BIDE_ITEM; cd ../own-$BIDE_ITEM; " + commit("one-$BIDE_ITEM") + "        echo x > two-$BIDE_ITEM\n",
+			[]string{"one-i0", "one-i1", "two-i0", "two-i1"}},
+		"worktrees that items remove": {head + "        git worktree add -q -b own-$BIDE_ITEM ../own-$BIDE_ITEM; cd ../own-$BIDE_ITEM; " + commit("one-$BIDE_ITEM") + "        rm -rf $PWD\n", []string{"one-i0", "one-i1"}},
+		"a worktree of setup":         {"name: beside\nmode: mapreduce\nsetup:\n  - shell: git worktree add -q --detach ../own; echo x > ../own/a\nmap:\n  input: items.jsonl\n  agent_template: [{shell: 'true'}]\n", []string{"a"}},
+		"branches that are merged":    {strings.Replace(head, "map:", "setup:\n  - shell: echo x > notes\nmap:", 1) + "        git checkout -q -b b-$BIDE_ITEM; echo x > $BIDE_ITEM; git add $BIDE_ITEM; git commit -qm $BIDE_ITEM; git worktree add -q --detach ../own-$BIDE_ITEM\n", nil},
+		"what is taken back":          {head + "        echo x > $BIDE_ITEM; git add -A; test $BIDE_ITEM = i1 || { git stash -q; git stash pop -q; }; git checkout -q -b b-$BIDE_ITEM; git commit -qm $BIDE_ITEM\n", nil},
 		"setup and reduce": {"name: beside\nmode: mapreduce\nsetup:\n  - shell: echo x > a; git add -A; git stash -q\nmap:\n  input: items.jsonl\n  agent_template: [{shell: 'true'}]\nreduce:\n  - shell: |\n" +
 			"        at=$(git symbolic-ref --short HEAD); git checkout -q -b own; " + commit("b") + "        git tag -a -m t t; git tag blob $(git rev-parse HEAD:b); git checkout -q --detach; " +
 			commit("d") + "        git tag -a -m u u; git checkout -q $at; echo x > c; git add -A; git stash -q\n",
@@ -136,4 +142,17 @@ func TestWorkBesideTheBranch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBranchesOfItemsAtOnce: items that work side by side, each on a branch of its own, leave
+// nothing beside the work that is merged, whoever of them ends first.
+func TestBranchesOfItemsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	const n = 16
+	s.repository(map[string]string{"items.jsonl": itemsText(n)})
+	run := s.submitGit("name: at-once\nmode: mapreduce\nsetup:\n  - shell: echo x > notes\nmap:\n  input: items.jsonl\n  max_parallel: 6\n  agent_template:\n    - shell: |\n" +
+		"        git checkout -q -b b-$BIDE_ITEM; for n in 1 2 3; do echo $n > $BIDE_ITEM; git add $BIDE_ITEM; git commit -qm $BIDE_ITEM-$n; done\n")
+	equal(t, "status", s.driveGit(run), event.Succeeded)
+	equal(t, "files", len(s.broughtBranches(run)), 0)
 }

@@ -92,7 +92,7 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	if err := run.unrescueItem(ctx, s); err != nil {
 		return nil, err
 	}
-	s.over = false
+	s.over, s.tip = false, ""
 	moves := s.owner.Moves
 	if err := s.give(owner{Item: item, Attempt: attempt, Base: s.owner.Base}); err != nil {
 		return nil, err
@@ -361,7 +361,8 @@ func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, er
 }
 
 // keepLeft has branches hold work that the agent went away from, by a checkout,
-// and that no branch holds; of a clone, also what it left in the stash.
+// and that no branch holds; of a clone, also what it left in the stash, on branches of its own
+// and in worktrees of its own.
 func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string) (k Kept, err error) {
 	log, err := os.ReadFile(s.headLog())
 	if err != nil || int64(len(log)) <= s.owner.Moves {
@@ -394,8 +395,17 @@ func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string
 		}
 		k = k.and(left)
 	}
-	if run.pull == nil || !run.lastAtWork(s) {
+	if run.pull == nil {
 		return k, nil
+	}
+	commits, err := run.named(ctx) // before others are found to be over: who begins then has none of them
+	if err != nil {
+		return k, err
+	}
+	last, tips := run.lastAtWork(s, tip)
+	named, err := run.keepNamed(ctx, commits, append(seen, tips...), last, func(commit string) (Kept, error) { return run.keepTip(ctx, branch+besideSuffix, commit, s.owner.Base) })
+	if k = k.and(named); err != nil || !last {
+		return k, err
 	}
 	stashed, err := run.keepStash(ctx, branch+besideSuffix)
 	return k.and(stashed), err

@@ -2,7 +2,11 @@ package worktree
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // What steps commit beside the branch that is merged stays in the user's repository, where
@@ -30,18 +34,19 @@ func (run *Run) inNoBranch(ctx context.Context, commit string, others ...string)
 
 // lastAtWork says of a slot whose steps are over whether those of all others are over too. Git
 // has one stash for all worktrees: as long as another agent works, it may be that one's, who
-// may take it back.
-func (run *Run) lastAtWork(s *slot) bool {
+// may take it back. tips are where those have ended that are not settled yet.
+func (run *Run) lastAtWork(s *slot, tip string) (last bool, tips []string) {
 	p := &run.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.over = true
+	s.over, s.tip, last = true, tip, true
 	for _, other := range p.held {
-		if !other.over {
-			return false
+		last = last && other.over
+		if other.over && other.tip != "" {
+			tips = append(tips, other.tip)
 		}
 	}
-	return true
+	return last, tips
 }
 
 // keepStash has branches hold what is in the stash of a clone, under a name, or under the name
@@ -71,8 +76,8 @@ func (run *Run) keepStash(ctx context.Context, branch string) (k Kept, err error
 // ownBeside begins the names of branches with work of the run's own steps: no item has it.
 func (run *Run) ownBeside() string { return itemBranch(run.ID, "", 1) + besideSuffix }
 
-// KeepBeside has branches hold what the run's own steps left in the stash of a clone, and on
-// branches of their own. No agent works meanwhile.
+// KeepBeside has branches hold what the run's own steps left in the stash of a clone, on
+// branches of their own, and in worktrees of their own. No agent works meanwhile.
 func (run *Run) KeepBeside(ctx context.Context) (k Kept, err error) {
 	if k, err = run.keepStash(ctx, run.ownBeside()); err != nil {
 		return k, err
@@ -81,33 +86,132 @@ func (run *Run) KeepBeside(ctx context.Context) (k Kept, err error) {
 	if err != nil {
 		return k, err
 	}
-	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname) %(*objectname)", "refs/heads/", "refs/tags/")
-	for line := range strings.Lines(out) {
-		f := strings.Fields(line)
-		if len(f) < 2 || strings.HasPrefix(f[0], runBranches) || strings.HasPrefix(f[0], itemBranches) {
-			continue // kept, and there may be many
+	commits, err := run.named(ctx)
+	if err != nil {
+		return k, err
+	}
+	named, err := run.keepNamed(ctx, commits, append(tips, run.Base), true, func(commit string) (Kept, error) {
+		branch, err := run.repo.nameCommit(ctx, run.ownBeside(), commit)
+		return Kept{Branch: branch, Commit: commit, Commits: 1}, err
+	})
+	return k.and(named), err
+}
+
+// keepNamed has branches hold commits that branches and tags of a clone name, which are not
+// bide's, and what is in worktrees that are not bide's: it goes with the clone. What is in
+// those that are known, too, is accounted for. Unless it is the last at work, it keeps nothing:
+// others may still be at work on the rest.
+func (run *Run) keepNamed(ctx context.Context, commits, known []string, last bool, keep func(commit string) (Kept, error)) (k Kept, err error) {
+	if last {
+		own, err := run.inOwnWorktrees(ctx)
+		if err != nil {
+			return k, err
 		}
-		commit, cerr := run.repo.commit(ctx, run.repo.dir, f[len(f)-1]) // not the tag itself
-		if cerr != nil && status(cerr) <= 0 {
-			return k, cerr
-		}
-		if commit == "" {
-			continue // a tag of a file, or of a directory
-		}
-		lost, lerr := run.inNoBranch(ctx, commit, append(tips, run.Base)...)
-		if lerr != nil {
-			return k, lerr
-		}
-		if !lost {
+		commits = append(commits, own...)
+	}
+	for _, commit := range commits {
+		if run.pool.isAccounted(commit) {
 			continue
 		}
-		branch, nerr := run.repo.nameCommit(ctx, run.ownBeside(), commit)
-		if nerr != nil {
-			return k, nerr
+		lost, err := run.inNoBranch(ctx, commit, known...)
+		if err != nil {
+			return k, err
 		}
-		k = k.and(Kept{Branch: branch, Commit: commit, Commits: 1})
+		if lost && !last {
+			continue
+		}
+		if lost {
+			left, err := keep(commit)
+			if err != nil {
+				return k, err
+			}
+			k = k.and(left)
+		}
+		run.pool.account(commit)
 	}
-	return k, err
+	return k, nil
+}
+
+func (p *pool) isAccounted(commit string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accounted[commit]
+}
+
+func (p *pool) account(commit string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	value.Put(&p.accounted, commit, true)
+}
+
+// named are the commits that branches and tags name that are not bide's.
+func (run *Run) named(ctx context.Context) (commits []string, err error) {
+	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname) %(objecttype) %(*objectname) %(*objecttype)", "refs/heads/", "refs/tags/")
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) < 3 || strings.HasPrefix(f[0], runBranches) || strings.HasPrefix(f[0], itemBranches) {
+			continue // kept, and there may be many
+		}
+		if f[len(f)-1] == "commit" { // else it is a tag of a file, of a directory, or of a tag
+			commits = append(commits, f[len(f)-2])
+			continue
+		}
+		commit, err := run.repo.commit(ctx, run.repo.dir, f[1])
+		if err != nil && status(err) <= 0 {
+			return nil, err
+		}
+		if commit != "" {
+			commits = append(commits, commit)
+		}
+	}
+	return commits, err
+}
+
+// inOwnWorktrees are the commits at which worktrees are that steps have made; of one with
+// something uncommitted, a commit of that.
+func (run *Run) inOwnWorktrees(ctx context.Context) (commits []string, err error) {
+	r := run.repo
+	entries, err := r.worktrees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range entries {
+		if i == 0 || e.half || e.path == run.Dir || e.path == filepath.Join(run.root, scratchDir) {
+			continue // the clone itself is the first
+		}
+		admin, err := adminDir(e.path)
+		if err != nil { // its directory is gone
+			commits = append(commits, e.head)
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(admin, lockFile)); err == nil {
+			continue // of the pool
+		}
+		at, err := r.Mark(ctx, e.path)
+		if err != nil {
+			return commits, err
+		}
+		commit := at.Commit
+		if at.Tree != "" {
+			if commit, err = run.commitOf(ctx, at); err != nil {
+				return commits, err
+			}
+		}
+		commits = append(commits, commit)
+	}
+	return commits, nil
+}
+
+// commitOf is a commit of what is uncommitted in a worktree: the same one for the same.
+func (run *Run) commitOf(ctx context.Context, at Point) (commit string, err error) {
+	p := &run.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if commit = p.uncommitted[at]; commit == "" {
+		commit, err = run.repo.line(ctx, run.repo.dir, "commit-tree", at.Tree, "-p", at.Commit, "-m", "bide: files that were uncommitted in a worktree that a step made")
+		value.Put(&p.uncommitted, at, commit)
+	}
+	return commit, err
 }
 
 // Beside gives the branches that KeepBeside has made, in any clone of the run.

@@ -30,6 +30,10 @@ type pool struct {
 	// item: of an agent that works, and of one that a former life of the run
 	// left.
 	held map[string]*slot
+	// accounted are commits beside the run that a branch of bide's has, or that were merged; and
+	// uncommitted are those of what is uncommitted in worktrees that steps made, by how these are.
+	accounted   map[string]bool
+	uncommitted map[Point]string
 }
 
 // slot is one worktree of a pool. Who has it locked is the only one to touch
@@ -43,6 +47,7 @@ type slot struct {
 	lock  *flock.Flock
 	clean stamps // of the worktree as it was put back last; nil: there is none
 	over  bool   // no step works in it any more
+	tip   string // where it was then; "" before
 	kept  *look  // how it stood when all that is worth it was kept; nil: that is to be done
 }
 
