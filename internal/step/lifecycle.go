@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,6 +27,14 @@ type Lifecycle struct {
 	held chan struct{} // closed when the run continues that is held; nil: it is not held
 	now  int           // how often it was said that nothing is to be waited for any longer
 	ends int           // how often that was said, of all or of the pauses of agents
+
+	untils []*until // contexts that end when nothing new is to be started
+}
+
+// until is a context of Until.
+type until struct {
+	ctx context.Context // around it
+	end context.CancelCauseFunc
 }
 
 // NewLifecycle makes the lifecycle of a run that starts nothing new once soft is
@@ -39,10 +48,19 @@ func NewLifecycle(clock Clock, soft context.Context) (l *Lifecycle, end func()) 
 // Halt ends the start of new work: a full disk, a budget. The first reason
 // counts, but an interrupt wins over a budget.
 func (l *Lifecycle) Halt(why error) {
+	for _, u := range l.halt(why) {
+		if why := l.Stopping(u.ctx); why != nil {
+			u.end(why)
+		}
+	}
+}
+
+// halt is Halt, and gives the contexts that may end with it.
+func (l *Lifecycle) halt(why error) []*until {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.why != nil && !isBudget(l.why) {
-		return
+		return nil
 	}
 	if l.why == nil {
 		close(l.done)
@@ -58,6 +76,7 @@ func (l *Lifecycle) Halt(why error) {
 	}
 	l.wakeAll()
 	l.release()
+	return slices.Clone(l.untils)
 }
 
 // InterruptedAt is when the run was interrupted; the zero time where it was not.
@@ -254,11 +273,25 @@ func (l *Lifecycle) Stopped(ctx context.Context, err error) bool {
 }
 
 // Until is ctx, ended when nothing new is to be started under it: for what waits
-// for others before the work begins.
+// for others before the work begins. It has ended when Halt returns, so that on a clock of
+// any kind the same happens each time.
 func (l *Lifecycle) Until(ctx context.Context) (context.Context, context.CancelFunc) {
-	until, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.Soft(ctx), func() { cancel(l.Stopping(ctx)) })
-	return until, func() { stop(); cancel(nil) }
+	inner, cancel := context.WithCancelCause(ctx)
+	u := &until{ctx, cancel}
+	l.mu.Lock()
+	l.untils = append(l.untils, u)
+	l.mu.Unlock()
+	if why := l.Stopping(ctx); why != nil {
+		cancel(why)
+	}
+	return inner, func() {
+		l.mu.Lock()
+		if i := slices.Index(l.untils, u); i >= 0 {
+			l.untils = slices.Delete(l.untils, i, i+1)
+		}
+		l.mu.Unlock()
+		cancel(nil)
+	}
 }
 
 // Soft is a context that ends when nothing new is to be started under ctx.
