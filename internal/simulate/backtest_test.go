@@ -11,7 +11,7 @@ func TestBacktest(t *testing.T) {
 	t.Parallel()
 	withoutDetector(t)
 	f := mapped(t, 6, "attempts: 6, initial_delay: 100ms, jitter: full")
-	world := modelOf(t, "steps: {'*': {failures: {server_error: 0.2}, latency: {uniform: [40ms, 160ms]}}}")
+	world := exactly(modelOf(t, "steps: {'*': {failures: {server_error: 0.2}, latency: {uniform: [40ms, 160ms]}}}"))
 	var runs []*Recording
 	for seed := range uint64(8) {
 		runs = append(runs, madeRun(t, f, world, 100, seed))
@@ -24,7 +24,7 @@ func TestBacktest(t *testing.T) {
 	if got.Of != 8 || len(got.Runs) != 8 || got.Off > 0.15 || got.Runs[0].Succeeds < 0.9 {
 		t.Errorf("%+v", got)
 	}
-	slow := madeRun(t, f, modelOf(t, "steps: {'*': {latency: 500ms}}"), 100, 1)
+	slow := madeRun(t, f, exactly(modelOf(t, "steps: {'*': {latency: 500ms}}")), 100, 1)
 	got, err = PredictBack(t.Context(), append(runs[:3:3], slow), 75)
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func (r *Recording) Fit() *Model {
 
 // average is the model without those that it could also be.
 func (r *Recording) average(steps map[string]*evidence) *Model {
-	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true, width: r.width(), parallel: r.parallel()}
+	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true, Late: &Latency{}, width: r.width(), parallel: r.parallel()}
 	for path, e := range steps {
 		t := e.fit(nil, nil)
 		t.lags = r.lags[path]

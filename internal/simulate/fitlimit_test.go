@@ -27,7 +27,7 @@ func TestFitLimit(t *testing.T) {
 		runs = 40
 	}
 	for name, limit := range worlds {
-		world := modelOf(t, fmt.Sprintf("steps: {'*': {failures: {server_error: 0.05}, latency: {uniform: [20ms, 120ms]}, limit: %s}}", limit))
+		world := exactly(modelOf(t, fmt.Sprintf("steps: {'*': {failures: {server_error: 0.05}, latency: {uniform: [20ms, 120ms]}, limit: %s}}", limit)))
 		want := world.Steps["*"].Limit
 		bursts, rates, whens := 0, 0, 0
 		for seed := range uint64(runs) {

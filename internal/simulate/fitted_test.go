@@ -134,7 +134,7 @@ func TestForesightFittedWidth(t *testing.T) {
 func TestForesightFittedOutage(t *testing.T) {
 	t.Parallel()
 	withoutDetector(t)
-	world := modelOf(t, "steps: {'*': {latency: {uniform: [20ms, 80ms]}, outages: [{from: 1s, for: 30s, class: network}]}}")
+	world := exactly(modelOf(t, "steps: {'*': {latency: {uniform: [20ms, 80ms]}, outages: [{from: 1s, for: 30s, class: network}]}}"))
 	f, other := mapped(t, 3, "attempts: 12, initial_delay: 6s, backoff: fixed, jitter: equal"), mapped(t, 3, "attempts: 99, initial_delay: 500ms, backoff: fixed")
 	off, inside, is := 0.0, 0, truth(t, other, world, 100)
 	const runs = 20

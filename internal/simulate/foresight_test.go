@@ -86,6 +86,12 @@ func modelOf(t testing.TB, text string) *Model {
 	return m
 }
 
+// exactly is a model under which nothing begins later than it is due.
+func exactly(m *Model) *Model {
+	m.Late = &Latency{}
+	return m
+}
+
 func samples(t testing.TB, o Options) []*Sample {
 	t.Helper()
 	list, err := Run(context.Background(), o)

@@ -66,6 +66,8 @@ func (t *Latency) draw(l *luck) time.Duration {
 		return span(float64(t.LogNormal[0]) * math.Exp(sigma*l.normal()))
 	case len(t.Empirical) > 0:
 		return draw(t.Empirical, l)
+	case t.Exponential > 0:
+		return l.exponential(t.Exponential)
 	case t.Uniform[1] > 0:
 		return t.Uniform[0] + time.Duration(l.unit()*float64(t.Uniform[1]-t.Uniform[0]))
 	case t.Capacity > 0:

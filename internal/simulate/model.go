@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,9 @@ type Model struct {
 	Steps map[string]*Target
 	// Process is what starting a command costs.
 	Process time.Duration
+	// Late is how much later attempts begin than they are due; nil: that is not said, and
+	// simulated runs differ in it as machines do.
+	Late *Latency
 	// Correlation is the share of an item's luck, from 0 to 1, that all its
 	// attempts have in common.
 	Correlation float64
@@ -36,6 +40,26 @@ type Model struct {
 	stretch float64
 	// slow is by what all latencies are longer than those that were recorded; 0: 1.
 	slow float64
+}
+
+// A machine begins attempts later than they are due: by little where it is idle, by
+// milliseconds where it is busy; and what comes after a wait, by more or by less than what
+// comes after other work. In one simulated run it is by leastLate in the mean, in another by
+// up to mostLate.
+const leastLate, mostLate = 20 * time.Microsecond, 10 * time.Millisecond
+
+// lateness is how much later than they are due the attempts of one simulated run begin: the
+// first ones, and those after a wait.
+func (m *Model) lateness(seed luck) (late [2]Latency) {
+	l := seed.with(hash("late"))
+	for i := range late {
+		if m.Late != nil {
+			late[i] = *m.Late
+			continue
+		}
+		late[i].Exponential = time.Duration(float64(leastLate) * math.Pow(float64(mostLate)/float64(leastLate), l.unit()))
+	}
+	return late
 }
 
 // drawn is the model that a simulated run meets, by its seed.
@@ -92,10 +116,11 @@ type Failure struct {
 // Latency is how long an attempt takes. One of its parts is set, or none: no
 // time at all.
 type Latency struct {
-	Constant  time.Duration
-	Uniform   [2]time.Duration // its bounds
-	LogNormal [2]time.Duration // its median and its 99th percentile
-	Empirical []time.Duration  // sorted
+	Constant    time.Duration
+	Uniform     [2]time.Duration // its bounds
+	LogNormal   [2]time.Duration // its median and its 99th percentile
+	Exponential time.Duration    // its mean
+	Empirical   []time.Duration  // sorted
 	// Capacity is how many attempts a queue serves at once, each for a time that is
 	// Empirical, or else is exponentially distributed around Service.
 	Capacity int

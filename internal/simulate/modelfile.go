@@ -56,6 +56,12 @@ func Parse(path string, text []byte, known []string) (*Model, diag.List) {
 		r.fields(root.Content[0], "the model", map[string]func(*yaml.Node){
 			"steps":   func(n *yaml.Node) { r.steps(n, m) },
 			"process": func(n *yaml.Node) { m.Process = r.span(n) },
+			"late": func(n *yaml.Node) {
+				m.Late = &Latency{}
+				if r.latency(n, m.Late); m.Late.Capacity > 0 {
+					r.bad(n, "range", "late is no queue: it is a span, or the uniform, lognormal or empirical times by which attempts begin later than they are due")
+				}
+			},
 			"correlation": func(n *yaml.Node) {
 				r.fields(n, "correlation", map[string]func(*yaml.Node){"items": func(n *yaml.Node) { m.Correlation = r.number(n, 0, 1) }})
 			},

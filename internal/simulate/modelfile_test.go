@@ -51,6 +51,7 @@ func TestHostileModels(t *testing.T) {
 		"steps: {a: {outages: {mean_up: 1ns, mean_down: 1ns}}}":        "at least 1ms",
 		"steps: {a: {latency: {queue: {capacity: 2.5, service: 1s}}}}": "no whole number",
 		"steps: {a: {limit: {rate: 99999999999999999999/1s}}}":         "a limit has a rate",
+		"late: {queue: {capacity: 8, service: 50ms}}":                  "late is no queue",
 		"items: 3.7":   "no whole number",
 		"items: 1e300": "no number from 0",
 		"steps: {a: {failures: {exit: 0.6, network: 0.6}}}": "add up to 1.2",

@@ -63,7 +63,7 @@ func TestPipelineSameSeedSameBytes(t *testing.T) {
 	text := func(first uint64) string {
 		h := map[int][]string{}
 		var mu sync.Mutex
-		list := samples(t, Options{Pipeline: p, Model: modelOf(t, remoteModel), Seeds: 20, First: first, Facts: func(seed int, e event.Event) {
+		list := samples(t, Options{Pipeline: p, Model: exactly(modelOf(t, remoteModel)), Seeds: 20, First: first, Facts: func(seed int, e event.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			h[seed] = append(h[seed], fmt.Sprint(e.Time.Sub(began), e.Type, e.Step, e.Attempt, e.DelayMS, e.Status, e.Class))

@@ -99,7 +99,7 @@ func TestReplayOfABreaker(t *testing.T) {
 	}
 	f := parsed(t, "w.yml", "error_policy: {on_item_failure: retry, circuit_breaker: {failure_threshold: 2, timeout: 10ms}, retry_config: {attempts: 4, initial_delay: 4ms, jitter: full}}\n"+
 		"map: {input: [1], max_parallel: 6, agent_template: [{shell: 'x ${item}', retry: {attempts: 2, initial_delay: 2ms, jitter: full}}]}")
-	in := modelOf(t, "steps: {'*': {failures: {exit: 0.45}, latency: {uniform: [1ms, 12ms]}}}")
+	in := exactly(modelOf(t, "steps: {'*': {failures: {exit: 0.45}, latency: {uniform: [1ms, 12ms]}}}"))
 	same, all := 0, 0
 	for seed := range uint64(runs) {
 		rec := madeRunOn(t, Options{File: f, Model: in, clock: late}, 24, seed)

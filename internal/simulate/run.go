@@ -221,7 +221,7 @@ const withLetters = "end with dead letters"
 func newWorld(m *Model, n *stepNames, seed luck, clock *virtual.Clock, seen *watch) *world {
 	seen.static = n.static
 	return &world{model: m, names: n, seed: seed, began: clock.Now(), clock: clock, live: map[string]*live{}, tables: map[string]*live{}, seen: seen,
-		stretch: 1, failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
+		stretch: 1, late: m.lateness(seed), failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
 }
 
 // actions are those that the model makes up.

@@ -35,7 +35,7 @@ items: 300
 			for i := range facts {
 				facts[i] = sha256.New()
 			}
-			o := Options{File: parsed(t, "w.yml", text), Model: modelOf(t, model), Seeds: seeds, Facts: func(seed int, e event.Event) {
+			o := Options{File: parsed(t, "w.yml", text), Model: exactly(modelOf(t, model)), Seeds: seeds, Facts: func(seed int, e event.Event) {
 				if err := json.NewEncoder(facts[seed]).Encode(e); err != nil {
 					t.Error(err)
 				}

@@ -145,9 +145,9 @@ func (s *server) file(t testing.TB, p policyAt) *workflow.File {
 // world is what runs against the server are simulated in.
 func (s *server) world(t testing.TB) *Model {
 	if s.model != "" {
-		return modelOf(t, s.model)
+		return exactly(modelOf(t, s.model))
 	}
-	return &Model{Steps: map[string]*Target{}}
+	return exactly(&Model{Steps: map[string]*Target{}})
 }
 
 // actions answer as the server does.

@@ -33,6 +33,7 @@ type world struct {
 	seen   *watch
 	// stretch is by what latencies that are known at another number at once are longer.
 	stretch float64
+	late    [2]Latency // how much later first attempts begin than they are due, and others, where a target has no lags
 
 	failures map[string]*failure.Failure // by class
 	results  map[*module.Definition]string
@@ -59,6 +60,10 @@ func (w *world) answer(c *step.Call) (got virtual.Answer) {
 	now := began
 	if len(t.lags) > 0 {
 		now += draw(t.lags, &own)
+	} else if c.Number > 1 || c.Attempt > 1 {
+		now += w.late[1].draw(&own)
+	} else {
+		now += w.late[0].draw(&own)
 	}
 	takes := t.takes(now, &l)
 	common := w.common(c, &l)
