@@ -59,10 +59,11 @@ A job of a GitHub Actions workflow becomes a workflow of bide: its run: steps wi
 env:, working-directory:, shell: (bash, sh, python), timeout-minutes:,
 continue-on-error: and defaults:. A text that needs bash is given to bash, and
 '${item}' and its like in it are escaped. If there are several jobs, --job chooses
-one. A step whose condition (if:) only GitHub can decide gets when: false: it does
-not run until you write the condition. What is left out (such as uses:) or works
-differently (such as $GITHUB_PATH) becomes a comment in its place, and is in the
-report.`,
+one. A matrix becomes a map over its combinations, one after another, because they
+share one directory here. A step whose condition (if:) only GitHub can decide gets
+when: false: it does not run until you write the condition. What is left out (such
+as uses:) or works differently (such as $GITHUB_PATH) becomes a comment in its
+place, and is in the report.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml
   bide migrate .github/workflows/test.yml --job unit > unit.yml`,

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -120,7 +121,7 @@ func (g *githubAround) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, told
 			flags = "-eo pipefail"
 		}
 		t, err := template.Parse(text)
-		same := err == nil && t.Portable() && (shell == "" || !strings.Contains(strings.ReplaceAll(text, "||", ""), "|"))
+		same := err == nil && t.Portable() && (shell == "" || !step.Piped(text))
 		text = forShell(text, env)
 		if same {
 			text = endsAtFailure(text)

@@ -23,7 +23,7 @@ type standing struct {
 	Letters     []string   `json:"runs_with_dead_letters"`
 	Waiting     []todo     `json:"waiting"`   // for somebody, the newest first
 	Dismissed   int        `json:"dismissed"` // runs that would wait and were dismissed
-	more        int        // runs that wait as well and are not in it
+	more        []string   // runs that wait as well and are not in it
 }
 
 // underway is a run in progress, and what holds it up.
@@ -200,7 +200,7 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 		return nil
 	}
 	if len(s.Waiting) == maxTodos {
-		s.more++
+		s.more = append(s.more, i.Run)
 		return nil
 	}
 	return readRun(st, i.Run, func(r *journal.Reader) error {
@@ -293,7 +293,7 @@ func (o *statusOptions) printRunning(list []underway) error {
 
 // says is how many runs wait for somebody.
 func (s *standing) says() string {
-	n := len(s.Waiting) + s.more
+	n := len(s.Waiting) + len(s.more)
 	switch {
 	case n == 0 && s.Dismissed == 0:
 		return "no run waits for you"
@@ -304,7 +304,7 @@ func (s *standing) says() string {
 	if s.Dismissed > 0 {
 		text += fmt.Sprintf(", and %d %s dismissed", s.Dismissed, diag.Plural(s.Dismissed, "is", "are"))
 	}
-	if s.more > 0 {
+	if len(s.more) > 0 {
 		text += "; these are the newest, bide runs has all"
 	}
 	return text
@@ -321,7 +321,7 @@ func waiting(ctx context.Context, st *journal.Store) (web.Waiting, error) {
 			return web.Waiting{}, err
 		}
 	}
-	w := web.Waiting{Says: s.says()}
+	w := web.Waiting{Says: s.says(), More: s.more}
 	for _, t := range s.Waiting {
 		run := web.WaitingRun{ID: t.Run, Title: visible(t.Title), Status: t.Status, What: t.What, Commands: t.Commands}
 		for _, why := range t.Why {
@@ -363,6 +363,7 @@ func (o *statusOptions) printStatus(s *standing) error {
 			b.WriteString("    " + c + "\n")
 		}
 	}
-	b.WriteString("\n" + fold("one that needs nothing more: bide status --dismiss RUN", width, "    ") + "\n")
+	b.WriteString("\n")
+	hintAt(&b, width, "", "one that needs nothing more", "bide status --dismiss RUN")
 	return o.print(b.String())
 }

@@ -166,12 +166,15 @@ const narrowWidth = 60
 
 // hint writes what a person can do next. A command is never broken, so that it can be
 // copied: where it is too long for its line, it has the next one.
-func hint(w io.Writer, width int, what, command string) {
+func hint(w io.Writer, width int, what, command string) { hintAt(w, width, "  ", what, command) }
+
+// hintAt is hint, indented otherwise.
+func hintAt(w io.Writer, width int, by, what, command string) {
 	between := " "
-	if width > 0 && len("  : ")+widthOf(what)+widthOf(command) > width {
-		between = "\n    "
+	if width > 0 && len(by)+len(": ")+widthOf(what)+widthOf(command) > width {
+		between = "\n" + by + "  "
 	}
-	fmt.Fprintf(w, "  %s:%s%s\n", what, between, command)
+	fmt.Fprintf(w, "%s%s:%s%s\n", by, what, between, command)
 }
 
 // visible makes a text of unknown origin fit one line of a terminal.

@@ -186,7 +186,8 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 --no-ff" does, in the repository's own working tree. Then it removes the worktree
 and the branch of the run. It merges the branches of items that succeeded in the
 same way, one after another; branches of failed items stay, and so does a branch
-that meets a conflict. A running run is refused. Without RUN, it is the newest
+that meets a conflict. If only work of failed items is left, nothing is merged and
+the exit status is 3. A running run is refused. Without RUN, it is the newest
 run of this directory.
 
 If the run has a merge queue (merge_queue), its verify runs first on the merge with
@@ -243,6 +244,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	}
 	record := func(*merged, error) error { return nil }
 	already := func() (bool, error) { return false, nil }
+	letters := false      // the run has dead letters
 	var left journal.Left // with a command, the run says that work of it waits to be merged
 	var items []journal.Result
 	var done map[string]bool
@@ -253,7 +255,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		}
 		busy, berr := r.InUse()
 		sum, serr := r.Summary(ctx)
-		left = sum.Left
+		left, letters = sum.Left, sum.Items.DeadLettered > 0
 		if err := errors.Join(err, berr, serr, r.Close()); err != nil {
 			return err
 		}
@@ -273,7 +275,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		o.dir = cmp.Or(o.dir, r.Header().Dir)
 		items, done, err = unmergedItems(ctx, r)
 		sum, serr := r.Summary(ctx)
-		left = sum.Left
+		left, letters = sum.Left, sum.Items.DeadLettered > 0
 		if err := errors.Join(err, serr, r.Close()); err != nil {
 			return err
 		}
@@ -325,14 +327,49 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	if out.Lacks != "" {
 		fmt.Fprintf(o.err, "bide: branch bide/%s was moved since the run, and does not have all that the run merged into it; see what it lacks with: git log %s..%s\n", id, cmp.Or(out.Into, "HEAD"), out.Lacks)
 	}
+	var unmerged []string // work of items that failed
 	for _, branch := range out.Kept {
 		if out.earlier[branch] {
 			fmt.Fprintf(o.err, "bide: branch %s stays: it has what an earlier attempt did, and the item has succeeded since; remove it with: bide worktree clean %s --force\n", branch, shortRun(id))
 			continue
 		}
-		fmt.Fprintf(o.err, "bide: branch %[1]s stays: it has work that is not merged; merge it with: git merge --no-ff %[1]s; or give it up with: bide worktree clean %[2]s --force\n", branch, shortRun(id))
+		unmerged = append(unmerged, branch)
+	}
+	if len(unmerged) > 0 {
+		left := o.tellFailed(id, unmerged, letters, out.Commits > 0)
+		if err == nil && out.Commits == 0 {
+			err = left
+		}
 	}
 	return err
+}
+
+// tellFailed says what may be done about the branches of items that failed. It gives the
+// exit status of a call that had nothing to merge.
+func (o *worktreeMergeOptions) tellFailed(id string, branches []string, letters, merged bool) error {
+	run, width := shortRun(id), o.columns(o.err)
+	of, in := "an item that failed", "branch "+branches[0]
+	if n := len(branches); n > 1 {
+		of, in = "items that failed", fmt.Sprintf("%d branches", n)
+	}
+	head := fmt.Sprintf("nothing is merged: the work of run %s that is left is of %s, in %s", run, of, in)
+	if merged {
+		head = fmt.Sprintf("the work of %s is not merged, and stays in %s", of, in)
+	}
+	fmt.Fprintln(o.err, fold("bide: "+head, width, "  "))
+	if len(branches) > 1 {
+		hint(o.err, width, "which", "bide worktree ls "+run)
+	}
+	if letters {
+		hint(o.err, width, "after the cause is mended", "bide dlq retry "+run)
+	}
+	if len(branches) == 1 {
+		hint(o.err, width, "to merge it as it is", "git merge --no-ff "+branches[0])
+	} else {
+		hint(o.err, width, "to merge one as it is", "git merge --no-ff BRANCH")
+	}
+	hint(o.err, width, diag.Plural(len(branches), "to give it up", "to give them up"), "bide worktree clean "+run+" --force")
+	return exitError(3)
 }
 
 // mergedAlready reports whether the work of a run of which no branch is left is merged: the

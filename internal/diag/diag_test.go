@@ -77,6 +77,7 @@ func TestNearest(t *testing.T) {
 	keys := []string{"timeout", "retry_config", "max_parallel", "when", "on_failure"}
 	for word, want := range map[string]string{
 		"timout": "timeout", "retryConfig": "retry_config", "maxparallel": "max_parallel", "wehn": "when", "banana": "", "on-failure": "on_failure", "x": "",
+		"whne": "when", "wean": "", "set": "", // half of the letters are others
 	} {
 		if got := diag.Nearest(word, keys); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
@@ -100,5 +101,15 @@ func TestHiddenLine(t *testing.T) {
 	const want = "1:13: error: m\n    ä: *, x: abc\n           ^^^\n1:99: error: m\n    *\n     ^\n"
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestInnerColon(t *testing.T) {
+	for line, want := range map[string]int{
+		`  - shell: printf '{"title": 3}'`: 28, "a: b: c": 5, "  b: List<{c: Int}>": 13, "a: b": 2, "a:": 0, "": 0, "ä: x: y": 6, "a: http://x": 2,
+	} {
+		if got := diag.InnerColon(line); got != want {
+			t.Errorf("InnerColon(%q) = %d, want %d", line, got, want)
+		}
 	}
 }

@@ -7,11 +7,12 @@ import (
 
 // Nearest returns the candidate that a person who typed word most likely
 // meant, or "" if none is near: a different spelling of the same letters
-// (case, hyphens, underscores), or one within a third of its length in edits.
+// (case, hyphens, underscores), or one within a third of its length in edits, that
+// leave more than half of it.
 func Nearest(word string, candidates []string) string {
 	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace
 	w := plain(strings.ToLower(word))
-	best, bestD := "", len(w)/3+2
+	best, bestD := "", min(len(w)/3+2, max(2, (len(w)+1)/2))
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
 		if c == word {
 			continue
@@ -57,4 +58,20 @@ func distance(a, b string, limit int) int {
 		prev2, prev, cur = prev, cur, prev2
 	}
 	return prev[len(rb)]
+}
+
+// QuoteColon is what to do about such a colon as InnerColon finds.
+const QuoteColon = `put quotes around a text that has ": " in it, or use a block (key: |)`
+
+// InnerColon is the column, from 1, of the colon in a line that YAML takes for that of a key
+// inside a value: the second that has a blank behind it, else the first; 0 for none.
+func InnerColon(line string) int {
+	first := strings.Index(line, ": ")
+	if first < 0 {
+		return 0
+	}
+	if second := strings.Index(line[first+1:], ": "); second >= 0 {
+		first += second + 1
+	}
+	return first + 1
 }

@@ -50,6 +50,8 @@ func (l *List) commandInput(ctx context.Context, p step.Place, text *template.Te
 	clean = func() { _ = errors.Join(os.Remove(f.Name()), os.Remove(pipe)) } // a leftover goes when the run is resumed, or with its directory
 	res, err := command(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f, Pipe: pipe, Mask: l.Executor.Values.Mask()})
 	if err == nil {
+		_, silent := os.Stat(pipe)
+		l.piped = silent != nil && step.Piped(text.String())
 		err = failedInPipe(pipe, res.Stderr)
 	}
 	l.record(p, res, err)

@@ -33,6 +33,8 @@ type List struct {
 	// Command gives what runs the command that gives the items; ErrUnread where nobody
 	// knows them before the run.
 	Command func() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error)
+
+	piped bool // see step.Listed, of the command that was run last
 }
 
 // ErrUnread says that the run itself makes the work items, so that nobody knows them
@@ -65,6 +67,9 @@ func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.
 		if why := whyEmpty(spec, spec.Seen.Items); why != "" {
 			l.Executor.Note("%s", why)
 		}
+	}
+	if doubt := (step.Listed{Read: spec.Seen.Items, Said: said, Piped: l.piped}).Doubt(); doubt != "" {
+		l.Executor.Note("the command of map.input %s", doubt)
 	}
 	return n, nil
 }

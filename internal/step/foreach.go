@@ -241,7 +241,7 @@ func (f *loop) result(ctx context.Context) (action.Result, error) {
 			done++
 		case err != errNotBegun:
 			if failed++; first == nil {
-				first = fmt.Errorf("foreach: item %d of %d (%s): %w", i+1, len(f.list), f.x.brief(f.list[i]), err)
+				first = fmt.Errorf("item %d of %d (%s): %w", i+1, len(f.list), f.x.brief(f.list[i]), err)
 			}
 		}
 	}
@@ -364,7 +364,10 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 		got.Items = limit
 	}
 	if err := got.Enough(least, a.MinItems.Set, "beside do"); err != nil {
-		return nil, fmt.Errorf("foreach: %w", err)
+		return nil, err
+	}
+	if got.Piped = a.Text != nil && Piped(a.Text.String()); got.Doubt() != "" {
+		x.noteAt(p, "the command of %s %s", path, got.Doubt())
 	}
 	return list, nil
 }
@@ -381,10 +384,10 @@ func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach
 		return nil, halt
 	}
 	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, " |;&") {
-		return nil, inputError("foreach: %w; a command is written as input: {command: %s}", err, a.Input)
+		return nil, inputError("%w; a command is written as input: {command: %s}", err, a.Input)
 	}
 	if err != nil {
-		return nil, inputError("foreach: %w", err)
+		return nil, inputError("%w", err)
 	}
 	return list, nil
 }
@@ -404,7 +407,7 @@ func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach
 		}
 		for _, e := range list {
 			if s, ok := e.(string); ok && mask.IsLeftOut(s) {
-				return nil, "", inputError("foreach: values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
+				return nil, "", inputError("values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
 			}
 		}
 		return list, "", nil
@@ -414,7 +417,7 @@ func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach
 	q.Quiet, q.Alone = true, false // what it prints are the items
 	res, err := x.leafWithin(ctx, q, step, step.Action, p.Path(step.Path), 1, 0)
 	if err != nil {
-		return nil, "", fmt.Errorf("the items of foreach: %w", err)
+		return nil, "", fmt.Errorf("the command of its items: %w", err)
 	}
 	text, err := x.Actions.Output(ctx, res)
 	if err != nil {

@@ -34,8 +34,10 @@ type runsBody struct {
 	// stand with it, some are folded.
 	WaitsSay         string
 	Waits, MoreWaits []WaitingRun
-	// DismissAll are the runs of both where there are several, and the page may dismiss them.
+	// DismissAll are the runs of both, and NotShown others behind them, where there are
+	// several, and the page may dismiss them.
 	DismissAll []string
+	NotShown   int
 	Change     bool // there are buttons
 	HeldUp     []heldUp
 	Every      int // see runHead
@@ -106,7 +108,8 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) error {
 		n := min(maxWaits, len(w.Runs))
 		b.Waits, b.MoreWaits = w.Runs[:n], w.Runs[n:]
 		if b.Change && len(w.Runs) > 1 {
-			b.DismissAll = value.Map(w.Runs, func(w WaitingRun) string { return w.ID })
+			b.DismissAll = append(value.Map(w.Runs, func(w WaitingRun) string { return w.ID }), w.More...)
+			b.NotShown = len(w.More)
 		}
 		b.addHeldUp(p, r)
 	}

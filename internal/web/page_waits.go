@@ -12,6 +12,7 @@ import (
 type Waiting struct {
 	Says string // how many runs wait, and how many are dismissed
 	Runs []WaitingRun
+	More []string // the ids of those that are not among them
 }
 
 // WaitingRun is a run that waits for somebody: what went wrong, why, and what to do.

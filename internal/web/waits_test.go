@@ -79,6 +79,11 @@ func TestWhatWaits(t *testing.T) {
 	if code, _ := s.press(id, "dismiss", url.Values{"also": {"--json"}}); code != http.StatusNotFound {
 		t.Errorf("the dismissal of a run that is not there gives status %d", code)
 	}
+	waiting.Store(&Waiting{Says: "8 runs wait for you; these are the newest, bide runs has all", Runs: w.Runs, More: []string{other, id}})
+	s.waits.forget()
+	if body := s.page("/"); !strings.Contains(body, ">Dismiss all 8<") || !strings.Contains(body, "Dismiss all 8 runs that wait, those too that are not shown here?") || !strings.Contains(body, `name="also" value="`+other+`"`) {
+		t.Errorf("the button does not take the runs that are not shown:\n%s", body)
+	}
 	waiting.Store(&Waiting{Says: "1 run waits for you", Runs: w.Runs[:1]})
 	s.waits.forget()
 	if strings.Contains(s.page("/"), "Dismiss these") {

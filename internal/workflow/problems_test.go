@@ -194,7 +194,7 @@ func TestWhereAndWhatToDo(t *testing.T) {
 		{"commands:\n  - shell: \"make\n", "yaml-syntax", "flow.yml:2:3", "never closed"},
 		{"commands:\n  - shell: \"make\" when: x\n", "yaml-syntax", "flow.yml:2:3", "when: is a key: begin a line with it, 4 blanks in"},
 		{"commands:\n  - shell: make\n      when: x\n", "yaml-syntax", "flow.yml:3:7", "when: is a key: begin a line with it, 4 blanks in"},
-		{"commands:\n  - shell: echo: a: b\n", "yaml-syntax", "flow.yml:2:3", "put quotes around a text"},
+		{"commands:\n  - shell: echo: a: b\n", "yaml-syntax", "flow.yml:2:16", "put quotes around a text"},
 		{"commands: [{shell: a, when: '${x} ==='}]", "bad-expression", "flow.yml:1:37", "the operators are =="},
 		{"commands: [{shell: a, when: 'x > 3 &&'}]", "bad-expression", "flow.yml:1:38", "remove the operator"},
 		{"commands: [{shell: a, when: 'x > )'}]", "bad-expression", "flow.yml:1:34", "score >= 5"},

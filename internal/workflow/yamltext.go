@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,8 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 	switch {
 	case strings.Contains(message, "mapping values are not allowed") && suggestKey(p, src, line):
 	case strings.Contains(message, "mapping values are not allowed"):
-		p.Suggest(`put quotes around a text that has ": " in it, or use a block (key: |)`)
+		p.Suggest(diag.QuoteColon)
+		p.Column = cmp.Or(diag.InnerColon(shown), col)
 	case strings.Contains(message, "found a tab"):
 		p.Suggest("indent with spaces, not tabs")
 	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):

@@ -36,7 +36,7 @@ func ParseManifest(file string, src []byte) ([]*Definition, diag.List) {
 	m := &manifest{file: file}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return nil, m.notYAML(err)
+		return nil, m.notYAML(src, err)
 	}
 	if len(doc.Content) == 0 {
 		m.problems.Errorf(diag.Pos{File: file}, "manifest", "The manifest is empty").Suggest("write modules: with a list of modules")
@@ -46,16 +46,16 @@ func ParseManifest(file string, src []byte) ([]*Definition, diag.List) {
 	// walk over the nodes would follow without end.
 	var probe any
 	if err := doc.Decode(&probe); err != nil {
-		return nil, m.notYAML(err)
+		return nil, m.notYAML(src, err)
 	}
 	defs := m.top(deref(doc.Content[0]))
 	m.problems.Sort()
 	return defs, m.problems
 }
 
-// notYAML reports what the YAML library refuses. The library puts the line in
+// notYAML reports what the YAML library refuses of a text. The library puts the line in
 // its message: "yaml: line 3: …".
-func (m *manifest) notYAML(err error) diag.List {
+func (m *manifest) notYAML(src []byte, err error) diag.List {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	pos := diag.Pos{File: m.file}
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
@@ -64,9 +64,18 @@ func (m *manifest) notYAML(err error) diag.List {
 			pos.Line, text = line, message
 		}
 	}
+	inner := strings.Contains(text, "mapping values are not allowed")
+	line := ""
+	if lines := strings.Split(string(src), "\n"); inner && pos.Line > 0 && pos.Line <= len(lines) {
+		line = lines[pos.Line-1]
+		pos.Column = diag.InnerColon(line)
+	}
 	p := m.problems.Errorf(pos, "yaml", "%s", text)
-	if strings.Contains(text, "mapping values are not allowed") {
+	switch {
+	case inner && strings.Contains(line, "<{"):
 		p.Suggest(`put a type with ": " in it into quotes, as in "List<{id: Int}>"`)
+	case inner:
+		p.Suggest(diag.QuoteColon)
 	}
 	return m.problems
 }

@@ -274,15 +274,16 @@ func TestProblems(t *testing.T) {
 
 func TestNotAManifest(t *testing.T) {
 	for src, want := range map[string]string{
-		"":                        "The manifest is empty",
-		"a: [":                    "did not find expected",
-		"a:\n  b: List<{c: Int}>": `m.yml:2:1: error: mapping values are not allowed in this context [yaml]; put a type`,
-		"modules: 3":              "modules must be a list",
-		"other: []":               `Unknown key "other"`,
-		"modules: &x [*x]":        "contains itself",
-		"modules:\n- &x {a: *x}":  "contains itself",
-		"[]":                      "the manifest must be a mapping",
-		"modules:\n- {name: [a]}": "name must be a text",
+		"":                                 "The manifest is empty",
+		"a: [":                             "did not find expected",
+		"a:\n  b: List<{c: Int}>":          `m.yml:2:13: error: mapping values are not allowed in this context [yaml]; put a type`,
+		"a:\n- shell: printf '{\"c\": 3}'": `m.yml:2:22: error: mapping values are not allowed in this context [yaml]; put quotes around a text that has ": " in it`,
+		"modules: 3":                       "modules must be a list",
+		"other: []":                        `Unknown key "other"`,
+		"modules: &x [*x]":                 "contains itself",
+		"modules:\n- &x {a: *x}":           "contains itself",
+		"[]":                               "the manifest must be a mapping",
+		"modules:\n- {name: [a]}":          "name must be a text",
 	} {
 		_, problems := module.ParseManifest("m.yml", []byte(src))
 		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), want) {
