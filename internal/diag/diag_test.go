@@ -77,7 +77,7 @@ func TestNearest(t *testing.T) {
 	keys := []string{"timeout", "retry_config", "max_parallel", "when", "on_failure"}
 	for word, want := range map[string]string{
 		"timout": "timeout", "retryConfig": "retry_config", "maxparallel": "max_parallel", "wehn": "when", "banana": "", "on-failure": "on_failure", "x": "",
-		"whne": "when", "wean": "", "set": "", // half of the letters are others
+		"whne": "when", "hwne": "when", "wean": "", "set": "", // half of the letters are others
 	} {
 		if got := diag.Nearest(word, keys); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)

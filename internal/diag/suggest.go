@@ -8,20 +8,27 @@ import (
 // Nearest returns the candidate that a person who typed word most likely
 // meant, or "" if none is near: a different spelling of the same letters
 // (case, hyphens, underscores), or one within a third of its length in edits, that
-// leave more than half of it.
+// leave more than half of it or only its letters in another order.
 func Nearest(word string, candidates []string) string {
 	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace
 	w := plain(strings.ToLower(word))
-	best, bestD := "", min(len(w)/3+2, max(2, (len(w)+1)/2))
+	best, bestD := "", len(w)/3+2
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
 		if c == word {
 			continue
 		}
-		if d := distance(w, plain(strings.ToLower(c)), bestD); d < bestD {
+		of := plain(strings.ToLower(c))
+		if d := distance(w, of, bestD); d < bestD && (d < max(2, (len(w)+1)/2) || sorted(w) == sorted(of)) {
 			best, bestD = c, d
 		}
 	}
 	return best
+}
+
+func sorted(word string) string {
+	letters := []byte(word)
+	slices.Sort(letters)
+	return string(letters)
 }
 
 // DidYouMean gives `did you mean "x"?`, or "" where nothing is near.
