@@ -29,8 +29,8 @@ func (c *checker) call(e *syntax.CallExpr) Expr {
 	}
 	if !ok {
 		// What it would have given is known, and is what the rest is checked
-		// against; a generic result is not.
-		if target.sig.Result.Generic() {
+		// against; a generic result is only where values are right that tell it.
+		if target.sig.Result.Generic() && (!bound.Knows(target.sig.Result) || !valuesRight(target.sig.Params, args)) {
 			t = types.Invalid
 		}
 		t, _ = c.options(e, target, t)
@@ -68,6 +68,16 @@ func (c *checker) unresolved(e *syntax.CallExpr, problem *diag.Problem) {
 			c.quietly(func() { c.expr(v.X, nil) })
 		}
 	}
+}
+
+// valuesRight reports whether the arguments of a call that are no functions are right.
+func valuesRight(params []types.Param, args []Expr) bool {
+	for i, p := range params {
+		if p.Type.Kind != types.FuncKind && (i >= len(args) || isBad(args[i].Type())) {
+			return false
+		}
+	}
+	return true
 }
 
 // checkLoose checks arguments of which nobody knows what they should be.

@@ -157,6 +157,9 @@ func (t *Type) Generic() bool { return t.vars }
 // Bound lists what the variables stand for so far.
 func (b *Bindings) Bound() []*Type { return b.types }
 
+// Knows reports whether it is known what every variable of a type stands for.
+func (b *Bindings) Knows(t *Type) bool { return !b.apply(t, true).Generic() }
+
 // Show is a parameter's type for a message: with what its variables stand for
 // where that is known.
 func (b *Bindings) Show(param *Type) string {
