@@ -167,7 +167,7 @@ func TestPowerCut(t *testing.T) {
 				}
 				d.Apply(e)
 			}
-			if err := d.Cut(test.loss); err != nil {
+			if err := d.Cut(test.loss).Write(); err != nil {
 				t.Fatal(err)
 			}
 			got := map[string]string{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -293,17 +294,22 @@ type Loss struct {
 	Data func(safe, now []byte) []byte
 }
 
-// Cut writes what a power cut leaves into the root, in place of all that is there.
-func (d *Disk) Cut(l Loss) error {
-	left := map[*node]map[string]*node{}
+// Remains are what a power cut leaves. They stay as they are while the disk goes on.
+type Remains struct {
+	root  string
+	top   *node
+	names map[*node]map[string]*node
+	data  map[*node][]byte
+}
+
+// Cut gives what a power cut leaves now.
+func (d *Disk) Cut(l Loss) *Remains {
+	r := &Remains{root: d.root, top: d.top, names: map[*node]map[string]*node{}, data: map[*node][]byte{}}
 	names := func(n *node) map[string]*node {
-		if left[n] == nil {
-			left[n] = map[string]*node{}
-			for name, child := range n.safeNames {
-				left[n][name] = child
-			}
+		if r.names[n] == nil {
+			r.names[n] = maps.Clone(n.safeNames)
 		}
-		return left[n]
+		return r.names[n]
 	}
 	for i, c := range d.pending {
 		if l.Name == nil || !l.Name(i, len(d.pending)) {
@@ -313,13 +319,26 @@ func (d *Disk) Cut(l Loss) error {
 			set(names(p.dir), p)
 		}
 	}
-	data := func(n *node) []byte {
-		if !n.unsafe || l.Data == nil {
-			return n.safe
+	var hold func(n *node)
+	hold = func(n *node) {
+		if !n.dir {
+			r.data[n] = n.safe // which is never written to, but put another in its place
+			if n.unsafe && l.Data != nil {
+				r.data[n] = bytes.Clone(l.Data(n.safe, n.data))
+			}
+			return
 		}
-		return l.Data(n.safe, n.data)
+		for _, child := range names(n) {
+			hold(child)
+		}
 	}
-	return store(d.root, d.top, names, data)
+	hold(d.top)
+	return r
+}
+
+// Write writes what is left into the root, in place of all that is there.
+func (r *Remains) Write() error {
+	return store(r.root, r.top, func(n *node) map[string]*node { return r.names[n] }, func(n *node) []byte { return r.data[n] })
 }
 
 // Restore writes what programs saw into the root, in place of all that is there.

@@ -1,9 +1,9 @@
 package engine_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,65 +68,98 @@ var losses = []loss{
 
 var onlyLoss = os.Getenv("BIDE_ENUMERATE_LOSS")
 
-// TestEveryPowerCut cuts the power at each effect of a run, and after its end.
+// TestEveryPowerCut cuts the power at each effect of a run, and after its end. One run gives
+// what many cuts leave, and each is resumed by itself. The short form has one of the scenes
+// with worktrees, another each time.
 func TestEveryPowerCut(t *testing.T) {
 	t.Parallel()
+	drawn := false
 	for name, s := range scenarios {
-		for _, l := range losses {
-			if s.repo && !long() { // a power cut in a worktree may yet leave a run stuck: make enumerate shows where
+		if s.repo && !long() {
+			if drawn {
 				continue
 			}
-			if onlyLoss != "" && onlyLoss != l.name {
-				continue
-			}
-			t.Run(name+"/"+l.name, func(t *testing.T) {
-				t.Parallel()
-				x := newStage(t, s)
-				n := x.effects()
-				places := enumerated(t, n, 2)
-				failed := 0
-				for _, at := range append(places, n+1000) { // the last is after the end
-					if !x.cut(l, at) {
+			drawn = true
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newStage(t, s)
+			n, tried, failed := x.effects(), 0, 0
+			for places := range slices.Chunk(append(enumerated(t, n, 2), n+1000), 100) { // the last is after the end
+				for _, c := range x.cuts(places) {
+					if tried++; !x.after(c) {
 						if failed++; failed >= 20 {
 							t.Fatal("and so on")
 						}
 					}
 				}
-			})
-		}
+			}
+			t.Logf("%d power cuts, %d wrong", tried, failed)
+		})
 	}
 }
 
-// cut is one run with a power cut at one effect.
-func (x *stage) cut(l loss, at int) bool {
+// powerCut is one at the n-th effect of a run.
+type powerCut struct {
+	loss  string
+	place string
+	left  *crashtest.Remains
+}
+
+// cuts makes one run, and gives what a power cut at each of the places leaves of it, by each
+// loss that is legal.
+func (x *stage) cuts(places []int) (out []powerCut) {
 	x.t.Helper()
 	x.again()
-	disk, err := crashtest.NewDisk(x.root)
-	if err != nil {
-		x.t.Fatal(err)
+	disks := map[bool]*crashtest.Disk{}
+	for _, ordered := range []bool{false, true} {
+		disk, err := crashtest.NewDisk(x.root)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		disk.Ordered, disk.Safe = ordered, x.ev
+		disks[ordered] = disk
 	}
-	disk.Ordered, disk.Safe = l.ordered, x.ev
+	cut := func(at int, place string) {
+		for i, l := range losses {
+			if onlyLoss != "" && onlyLoss != l.name || !long() && i != at%len(losses) {
+				continue
+			}
+			rnd := rand.New(rand.NewPCG(uint64(at), 0))
+			out = append(out, powerCut{l.name, place, disks[l.ordered].Cut(l.of(rnd, disks[l.ordered]))})
+		}
+	}
 	n := 0
-	var where crashtest.Effect
-	status, said := x.playAll(func(e crashtest.Effect) crashtest.Verdict {
+	_, _ = x.playAll(func(e crashtest.Effect) crashtest.Verdict {
 		if x.counts(e) {
-			if n++; n == at {
-				where = e
-				return crashtest.Verdict{End: crashtest.Everyone}
+			if n++; slices.Contains(places, n) {
+				cut(n, "effect "+strconv.Itoa(n)+" ("+e.String()+")")
 			}
 		}
-		disk.Apply(e)
+		for _, disk := range disks {
+			disk.Apply(e)
+		}
 		return crashtest.Verdict{}
 	}, x.command()...)
 	x.quiet()
-	if diff := disk.Differences(); len(diff) > 0 {
-		x.t.Logf("the model of the disk is not what the directory has: %s", strings.Join(diff, "\n"))
+	if slices.Max(places) > n {
+		cut(n, "the end")
 	}
-	story := fmt.Sprintf("$ bide %s: %d\n%s", x.command()[0], status, said)
-	if err := disk.Cut(l.of(rand.New(rand.NewPCG(uint64(at), 0)), disk)); err != nil {
+	for _, disk := range disks {
+		if diff := disk.Differences(); len(diff) > 0 {
+			x.t.Logf("the model of the disk is not what the directory has: %s", strings.Join(diff, "\n"))
+		}
+	}
+	return out
+}
+
+// after resumes what a power cut left, and says whether it came to what it must.
+func (x *stage) after(c powerCut) bool {
+	x.t.Helper()
+	if err := c.left.Write(); err != nil {
 		x.t.Fatal(err)
 	}
-	story, ended := x.finish(-1, story)
+	story, ended := x.finish(-1, "")
 	wrong := x.wrong()
 	if ended && len(wrong) == 0 {
 		return true
@@ -134,10 +167,6 @@ func (x *stage) cut(l loss, at int) bool {
 	if !ended {
 		wrong = append(wrong, "it does not come to its end")
 	}
-	place := "effect " + strconv.Itoa(at) + " (" + where.String() + ")"
-	if where.Kind == 0 {
-		place = "the end"
-	}
-	x.t.Errorf("a power cut with %s at %s:\n%s\n%s", l.name, place, strings.Join(wrong, "\n"), shorten(story))
+	x.t.Errorf("a power cut with %s at %s:\n%s\n%s", c.loss, c.place, strings.Join(wrong, "\n"), shorten(story))
 	return false
 }

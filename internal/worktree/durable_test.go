@@ -67,3 +67,24 @@ func TestNoFileGoesBeforeTheName(t *testing.T) {
 		t.Errorf("synced under the new name: %v; it is left: %v", safe, w.exists(going))
 	}
 }
+
+// TestNoReasonGoesBeforeTheRun: the note that the run removed its own worktree is there until
+// it is on the disk that there is no run: a run that a power cut brings back would tell that
+// somebody else had removed it.
+func TestNoReasonGoesBeforeTheRun(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	start, removed := filepath.Join(w.dir, ".git", privateRef(run.ID, "start")), filepath.Join(w.dir, ".git", privateRef(run.ID, "removed"))
+	safe := false
+	real := run.repo.disks.sync
+	run.repo.disks.sync = func(dir string) error {
+		safe = safe || !w.exists(start) && w.exists(removed)
+		return real(dir)
+	}
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !safe || w.exists(removed) {
+		t.Errorf("synced without the run: %v; the note is left: %v", safe, w.exists(removed))
+	}
+}

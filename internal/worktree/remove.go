@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -221,10 +222,22 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 		return err
 	}
 	// First the one without which there is no run: a next life that finds it believes the
-	// others. The target is not listed where its branch is gone.
+	// others. The target is not listed where its branch is gone. Why there is no worktree is
+	// said until it is on the disk that there is no run.
 	refs := append([]string{privateRef(id, "start")}, strings.Fields(out)...)
-	for _, ref := range append(refs, privateRef(id, "target")) {
+	why := privateRef(id, "removed")
+	said := slices.Contains(refs, why)
+	refs = append(slices.DeleteFunc(refs, func(ref string) bool { return ref == why }), privateRef(id, "target"))
+	for _, ref := range refs {
 		if _, err := r.git(ctx, r.dir, "update-ref", "--no-deref", "-d", ref); err != nil {
+			return err
+		}
+	}
+	if said {
+		if err := r.Sync(ctx); err != nil {
+			return err
+		}
+		if _, err := r.git(ctx, r.dir, "update-ref", "-d", why); err != nil {
 			return err
 		}
 	}
