@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -334,6 +335,22 @@ func (d *Disk) Cut(l Loss) *Remains {
 	}
 	hold(d.top)
 	return r
+}
+
+// Sum is the same for remains that are alike.
+func (r *Remains) Sum() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	var add func(name string, n *node)
+	add = func(name string, n *node) {
+		fmt.Fprintf(h, "%q %v %q %v %d\n", name, n.dir, n.link, n.mode, len(r.data[n]))
+		h.Write(r.data[n])
+		for _, name := range slices.Sorted(maps.Keys(r.names[n])) {
+			add(name, r.names[n][name])
+		}
+		h.Write([]byte{0})
+	}
+	add("", r.top)
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // Write writes what is left into the root, in place of all that is there.
