@@ -40,9 +40,10 @@ map:
 	began := time.Now()
 	kill := time.NewTicker(time.Minute)
 	defer kill.Stop()
-	look := time.NewTicker(10 * time.Second)
+	look := time.NewTicker(2 * time.Second)
 	defer look.Stop()
 	killed, restarted := 0, false
+	news, silent, known, told := time.Now(), time.Duration(0), 0, time.Now()
 	for {
 		select {
 		case <-kill.C:
@@ -55,6 +56,14 @@ map:
 		}
 		sum := s.summary()
 		done := sum.Items.Succeeded
+		silent = max(silent, time.Since(news))
+		if done != known || sum.Status != event.Running {
+			known, news = done, time.Now()
+		}
+		if time.Since(told) < 10*time.Second && sum.Status == event.Running {
+			continue
+		}
+		told = time.Now()
 		t.Logf("%6.0f s: %d items, %.0f/s, %d workers killed, server %s", time.Since(began).Seconds(), done, float64(done)/time.Since(began).Seconds(), killed, memory(s.server.Pid))
 		if !restarted && done > items/2 {
 			restarted = true
@@ -70,6 +79,7 @@ map:
 		}
 	}
 	took := time.Since(began)
+	t.Logf("the longest time without news: %.0f s", silent.Seconds())
 	again := s.once(items)
 	info, err := os.Stat(filepath.Join(s.root, "temporal.db"))
 	if err != nil {

@@ -299,25 +299,7 @@ func (x *Map) end() error {
 }
 
 func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
-	switch s {
-	case policy.ByMaxFailures:
-		return fmt.Sprintf("%d items have failed for good (max_failures: %d)", ep.MaxFailures, ep.MaxFailures)
-	case policy.ByFailureThreshold:
-		return fmt.Sprintf("the rate of failed items has reached %.4g (failure_threshold)", ep.FailureThreshold)
-	case policy.ByFirstFailure:
-		return "an item failed for good (continue_on_failure: false)"
-	case policy.ByItemFailure:
-		return "an item failed for good (on_item_failure: stop)"
-	case policy.BySameError:
-		return "the same thing keeps failing (same_error)"
-	case policy.ByCanary:
-		return "too few of the first items succeeded (canary)"
-	case policy.ByRateLimit:
-		return "agents would have to wait longer than max_wait"
-	case policy.ByShortage:
-		return "for a minute the system had no room for another process (ulimit -u, ulimit -n, memory): run fewer at once (max_parallel), or raise the limit"
-	}
-	return string(s)
+	return s.Text(ep.MaxFailures, ep.FailureThreshold)
 }
 
 // PolicyError is a map that its error policy stopped.

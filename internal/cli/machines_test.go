@@ -50,6 +50,12 @@ func touch(t *testing.T, path string) {
 // manyMachines makes the copy of a run that other machines continue with.
 func manyMachines(t *testing.T, home *journal.Store, name string) string {
 	t.Helper()
+	return manyMachinesAt(t, home, name, time.Time{})
+}
+
+// manyMachinesAt is manyMachines of a run that began at a time; the zero time: now.
+func manyMachinesAt(t *testing.T, home *journal.Store, name string, at time.Time) string {
+	t.Helper()
 	shared, err := cluster.OpenStore("dir:" + t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +64,7 @@ func manyMachines(t *testing.T, home *journal.Store, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 4}} {
+	for _, e := range []event.Event{{Type: event.RunStarted, Time: at}, {Type: event.ItemsReady, Total: 4, Time: at}} {
 		if err := j.Append(e); err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +252,8 @@ func TestNoServerNoPage(t *testing.T) {
 }
 
 // TestHeldUpOnManyMachines: the list of runs and the page of the run say what holds up a run on
-// many machines, in the words of status and show.
+// many machines, in the words of status and show; the page also that the server does not have
+// the run in progress any more.
 func TestHeldUpOnManyMachines(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	t.Setenv("BIDE_HOME", home)
@@ -254,20 +261,23 @@ func TestHeldUpOnManyMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stuck, fine := manyMachines(t, st, "stuck"), manyMachines(t, st, "fine")
+	stuck, fine, begins := manyMachines(t, st, "stuck"), manyMachines(t, st, "fine"), manyMachines(t, st, "begins")
+	gone := manyMachinesAt(t, st, "gone", time.Now().Add(-time.Hour))
 	const trouble = "the store cannot be written: no space left"
 	standIn(t, fmt.Sprintf(`case $1 in
-cluster) echo '{"address": "a", "runs": [{"run": "%s", "trouble": "%s"}, {"run": "%s", "leases": 1}]}';;
+cluster) echo '{"address": "a", "namespace": "night", "runs": [{"run": "%s", "trouble": "%s"}, {"run": "%s", "leases": 1}]}';;
 status) echo '[{"run": "%[1]s", "word": "running", "trouble": "%[2]s"}, {"run": "%[3]s", "word": "running"}]';;
 esac`, stuck, trouble, fine))
 	v := dashed(t, st)
-	for path, want := range map[string]string{"/": "1 run is held up", "/runs/" + stuck: "held up: " + trouble} {
-		if body := v.until(path, want); !strings.Contains(body, trouble) {
+	for path, want := range map[string]string{"/": "1 run is held up", "/runs/" + stuck: "held up: " + trouble, "/runs/" + gone: "not in progress on the Temporal server a (namespace night)"} {
+		if body := v.until(path, want); path != "/runs/"+gone && !strings.Contains(body, trouble) {
 			t.Errorf("%s does not say what holds it up:\n%s", path, v.text(body))
 		}
 	}
-	if body := v.page("/runs/" + fine); strings.Contains(body, "held up") {
-		t.Errorf("the other run is held up as well:\n%s", v.text(body))
+	for _, run := range []string{fine, begins} {
+		if body := v.page("/runs/" + run); strings.Contains(body, "held up") || strings.Contains(body, "not in progress") {
+			t.Errorf("the other run is held up as well:\n%s", v.text(body))
+		}
 	}
 	_, section, _ := strings.Cut(v.page("/"), `<section class="todos"`)
 	if section, _, _ = strings.Cut(section, "</section>"); strings.Contains(section, "fine") || !strings.Contains(section, `href="/runs/`+stuck+`"`) {

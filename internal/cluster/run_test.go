@@ -384,14 +384,20 @@ error_policy: {%s}
 			if got := s.drive(run); got != c.status {
 				t.Fatal(got)
 			}
-			failed, last := 0, event.Event{}
+			failed, last, note := 0, event.Event{}, ""
 			for _, e := range s.events(run) {
+				if text, is := strings.CutPrefix(e.Message, "the map stops: "); is {
+					note = text
+				}
 				if last = e; e.Type == event.ItemFinished && e.Class != "" {
 					failed++
 				}
 			}
 			if failed == 0 || failed > c.failed || !strings.Contains(last.Message, c.says) {
 				t.Errorf("%d items failed, of %d at most: %+v", failed, c.failed, last)
+			}
+			if !strings.Contains(note, c.says) || !strings.Contains(last.Message, note) {
+				t.Errorf("the note says %q, and the end %q", note, last.Message)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
@@ -88,6 +89,29 @@ const (
 	// pending; a resume begins with as many of them.
 	ByCanary StopReason = "canary"
 )
+
+// Text says why, for people. A word of the driver's own is as it is.
+func (r StopReason) Text(maxFailures int, threshold float64) string {
+	switch r {
+	case ByMaxFailures:
+		return fmt.Sprintf("%d items have failed for good (max_failures: %d)", maxFailures, maxFailures)
+	case ByFailureThreshold:
+		return fmt.Sprintf("the rate of failed items has reached %.4g (failure_threshold)", threshold)
+	case ByFirstFailure:
+		return "an item failed for good (continue_on_failure: false)"
+	case ByItemFailure:
+		return "an item failed for good (on_item_failure: stop)"
+	case BySameError:
+		return "the same thing keeps failing (same_error)"
+	case ByCanary:
+		return "too few of the first items succeeded (canary)"
+	case ByRateLimit:
+		return "agents would have to wait longer than max_wait"
+	case ByShortage:
+		return "for a minute the system had no room for another process (ulimit -u, ulimit -n, memory): run fewer at once (max_parallel), or raise the limit"
+	}
+	return string(r)
+}
 
 // Decision is the answer of [Machine.Next].
 type Decision struct {

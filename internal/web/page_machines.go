@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,15 @@ func (m *seen) heldUp(run string) []string {
 		}
 	}
 	return nil
+}
+
+// missing says that a run which does not end is not in progress on the server, nor was heard of
+// for some time; nil where it is, or where nobody knows.
+func (m *seen) missing(run string, latest time.Time) []string {
+	if m.Err != nil || m.At.IsZero() || m.At.Sub(latest) < machinesKept || slices.ContainsFunc(m.Runs, func(r cluster.SeenRun) bool { return r.Run == run }) {
+		return nil
+	}
+	return []string{fmt.Sprintf("not in progress on the Temporal server %s (namespace %s): somebody or a time limit has ended it there, or it is on another server. `bide resume` continues with what is recorded", m.Address, m.Namespace)}
 }
 
 type machinesBody struct {

@@ -86,6 +86,9 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	if elsewhere && p.opt.Machines != nil {
 		m := p.machinesSeen(r.Context(), 0)
 		head.Every, a.Waits = m.Every(), append(m.heldUp(run.id), a.Waits...)
+		if e := p.list.entry(run.id); e != nil && e.Status == event.Running {
+			a.Waits = append(m.missing(run.id, e.Latest), a.Waits...)
+		}
 	}
 	a.Last = p.list.strip(run.id, head.Path, head.Name)
 	if head.Answer = a; head.Status == event.Failed && len(a.Causes) > 0 {
