@@ -122,6 +122,7 @@ func refuses(code, message string) http.Handler {
 
 // TestConnectionIsRefused: why no connection came about, and what to do about it.
 func TestConnectionIsRefused(t *testing.T) {
+	withoutServer(t)
 	a, other := newAuthority(t), newAuthority(t)
 	good := a.server("127.0.0.1", time.Hour)
 	none := refuses("12", "no such call")
