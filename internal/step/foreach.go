@@ -241,7 +241,7 @@ func (f *loop) result(ctx context.Context) (action.Result, error) {
 			done++
 		case err != errNotBegun:
 			if failed++; first == nil {
-				first = fmt.Errorf("item %d of %d (%s): %w", i+1, len(f.list), f.x.brief(f.list[i]), err)
+				first = fmt.Errorf("foreach: item %d of %d (%s): %w", i+1, len(f.list), f.x.brief(f.list[i]), err)
 			}
 		}
 	}
