@@ -1,136 +1,191 @@
 package telemetry
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"time"
 
-	"github.com/bide-dev/bide/internal/value"
+	logscollector "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	metricscollector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	tracecollector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
 // schemaURL is the version of the semantic conventions whose names are used.
 const schemaURL = "https://opentelemetry.io/schemas/1.44.0"
 
-// request is what a collector takes of a signal: a list of messages that comes from one
-// resource and one scope. The numbers are those of opentelemetry-proto, here and below.
-func request(res []Attr, ofResource, ofScope, name string, list []message) message {
-	scope := message{{1, "name", "github.com/bide-dev/bide"}}
-	return message{{1, ofResource, []message{{
-		{1, "resource", message{{1, "attributes", attributes(res)}}},
-		{2, ofScope, []message{{{1, "scope", scope}, {2, name, list}, {3, "schemaUrl", schemaURL}}}},
-		{3, "schemaUrl", schemaURL},
-	}}}}
+func scope() *common.InstrumentationScope {
+	return &common.InstrumentationScope{Name: "github.com/bide-dev/bide"}
 }
 
-func attributes(list []Attr) []message {
-	return value.Map(list, func(a Attr) message { return message{{1, "key", a.Key}, {2, "value", anyValue(a)}} })
-}
-
-func anyValue(a Attr) message {
-	switch a.Value.(type) {
-	case string:
-		return message{{1, "stringValue", chosen{a.Value}}}
-	case bool:
-		return message{{2, "boolValue", chosen{a.Value}}}
-	case int64:
-		return message{{3, "intValue", chosen{a.Value}}}
-	case float64:
-		return message{{4, "doubleValue", chosen{a.Value}}}
+func attributes(list []Attr) []*common.KeyValue {
+	out := make([]*common.KeyValue, 0, len(list))
+	for _, a := range list {
+		v := &common.AnyValue{}
+		switch x := a.Value.(type) {
+		case string:
+			v.Value = &common.AnyValue_StringValue{StringValue: valid(x)}
+		case int64:
+			v.Value = &common.AnyValue_IntValue{IntValue: x}
+		case float64:
+			v.Value = &common.AnyValue_DoubleValue{DoubleValue: x}
+		case bool:
+			v.Value = &common.AnyValue_BoolValue{BoolValue: x}
+		default:
+			panic(fmt.Sprintf("telemetry: attribute %s is a %T", a.Key, a.Value))
+		}
+		out = append(out, &common.KeyValue{Key: a.Key, Value: v})
 	}
-	panic("telemetry: the attribute " + a.Key + " is of no type that the protocol has")
+	return out
 }
 
-func nanos(t time.Time) fixed64 {
+func nanos(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
 	}
-	return fixed64(t.UnixNano())
+	return uint64(t.UnixNano())
 }
 
-func spanID(s SpanID) id {
-	if s.IsZero() {
+func spanID(id SpanID) []byte {
+	if id.IsZero() {
 		return nil
 	}
-	return s[:]
-}
-
-func traceID(t TraceID) id {
-	if t.IsZero() {
-		return nil
-	}
-	return t[:]
+	return id[:]
 }
 
 // traceRequest is spans as a collector takes them.
-func traceRequest(res []Attr, spans []Span) message {
-	return request(res, "resourceSpans", "scopeSpans", "spans", value.Map(spans, func(s Span) message {
-		m := message{
-			{1, "traceId", traceID(s.Trace)}, {2, "spanId", spanID(s.ID)}, {4, "parentSpanId", spanID(s.Parent)},
-			{5, "name", s.Name}, {6, "kind", enum(s.Kind)}, {7, "startTimeUnixNano", nanos(s.Start)}, {8, "endTimeUnixNano", nanos(s.End)},
-			{9, "attributes", attributes(s.Attrs)},
-			{11, "events", value.Map(s.Events, func(e SpanEvent) message {
-				return message{{1, "timeUnixNano", nanos(e.Time)}, {2, "name", e.Name}, {3, "attributes", attributes(e.Attrs)}}
-			})},
+func traceRequest(res []Attr, spans []Span) proto.Message {
+	list := make([]*trace.Span, len(spans))
+	for i, s := range spans {
+		p := &trace.Span{TraceId: s.Trace[:], SpanId: s.ID[:], ParentSpanId: spanID(s.Parent), Name: valid(s.Name), Kind: trace.Span_SpanKind(s.Kind),
+			StartTimeUnixNano: nanos(s.Start), EndTimeUnixNano: nanos(s.End), Attributes: attributes(s.Attrs)}
+		for _, e := range s.Events {
+			p.Events = append(p.Events, &trace.Span_Event{TimeUnixNano: nanos(e.Time), Name: e.Name, Attributes: attributes(e.Attrs)})
 		}
 		if s.Link != nil {
-			m = append(m, field{13, "links", []message{{{1, "traceId", traceID(s.Link.Trace)}, {2, "spanId", spanID(s.Link.Span)}}}})
+			p.Links = []*trace.Span_Link{{TraceId: s.Link.Trace[:], SpanId: s.Link.Span[:]}}
 		}
 		if s.Failed != "" {
-			const failed enum = 2
-			m = append(m, field{15, "status", message{{2, "message", s.Message}, {3, "code", failed}}})
+			p.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: valid(s.Message)}
 		}
-		return m
-	}))
+		list[i] = p
+	}
+	return &tracecollector.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
+		Resource: &resource.Resource{Attributes: attributes(res)}, SchemaUrl: schemaURL,
+		ScopeSpans: []*trace.ScopeSpans{{Scope: scope(), Spans: list, SchemaUrl: schemaURL}},
+	}}}
 }
 
 // logsRequest is log records as a collector takes them.
-func logsRequest(res []Attr, records []Record) message {
-	return request(res, "resourceLogs", "scopeLogs", "logRecords", value.Map(records, func(r Record) message {
-		return message{
-			{1, "timeUnixNano", nanos(r.Time)}, {2, "severityNumber", enum(r.Severity)},
-			{3, "severityText", map[Severity]string{Warn: "WARN", Error: "ERROR"}[r.Severity]},
-			{5, "body", anyValue(Attr{Value: r.Body})}, {6, "attributes", attributes(r.Attrs)},
-			{9, "traceId", traceID(r.Trace)}, {10, "spanId", spanID(r.Span)},
-			{11, "observedTimeUnixNano", nanos(r.Time)}, {12, "eventName", r.Event},
+func logsRequest(res []Attr, records []Record) proto.Message {
+	list := make([]*logs.LogRecord, len(records))
+	for i, r := range records {
+		p := &logs.LogRecord{TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time), SeverityNumber: logs.SeverityNumber(r.Severity),
+			SeverityText: map[Severity]string{Warn: "WARN", Error: "ERROR"}[r.Severity], EventName: r.Event, Attributes: attributes(r.Attrs),
+			Body: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: valid(r.Body)}}, SpanId: spanID(r.Span)}
+		if !r.Trace.IsZero() {
+			p.TraceId = r.Trace[:]
 		}
-	}))
+		list[i] = p
+	}
+	return &logscollector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
+		Resource: &resource.Resource{Attributes: attributes(res)}, SchemaUrl: schemaURL,
+		ScopeLogs: []*logs.ScopeLogs{{Scope: scope(), LogRecords: list, SchemaUrl: schemaURL}},
+	}}}
 }
 
 // metricsRequest is metrics as a collector takes them: what has been added up
 // since they began.
-func metricsRequest(res []Attr, m *Metrics, now time.Time) message {
-	var list []message
-	all := m.snapshot()
-	for len(all) > 0 {
-		n := 1 // of the same metric
-		for n < len(all) && all[n].instrument == all[0].instrument {
-			n++
+func metricsRequest(res []Attr, m *Metrics, now time.Time) proto.Message {
+	var list []*metrics.Metric
+	for _, s := range m.snapshot() {
+		var p *metrics.Metric
+		if n := len(list); n > 0 && list[n-1].Name == s.instrument.name {
+			p = list[n-1]
+		} else {
+			p = newMetric(s.instrument)
+			list = append(list, p)
 		}
-		list = append(list, metric(all[:n], nanos(m.began), nanos(now)))
-		all = all[n:]
+		addPoint(p, s, nanos(m.began), nanos(now))
 	}
-	return request(res, "resourceMetrics", "scopeMetrics", "metrics", list)
+	return &metricscollector.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
+		Resource: &resource.Resource{Attributes: attributes(res)}, SchemaUrl: schemaURL,
+		ScopeMetrics: []*metrics.ScopeMetrics{{Scope: scope(), Metrics: list, SchemaUrl: schemaURL}},
+	}}}
 }
 
-// metric is all series of an instrument.
-func metric(list []series, from, to fixed64) message {
-	const cumulative enum = 2
-	i := list[0].instrument
-	points := field{1, "dataPoints", value.Map(list, func(s series) message { return point(s, from, to) })}
-	m := message{{1, "name", i.name}, {2, "description", i.help}, {3, "unit", i.unit}}
+func newMetric(i *instrument) *metrics.Metric {
+	const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	p := &metrics.Metric{Name: i.name, Unit: i.unit, Description: i.help}
 	switch i.kind {
+	case counter, upDown:
+		p.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{AggregationTemporality: cumulative, IsMonotonic: i.kind == counter}}
 	case gauge:
-		return append(m, field{5, "gauge", message{points}})
+		p.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{}}
 	case histogram:
-		return append(m, field{9, "histogram", message{points, {2, "aggregationTemporality", cumulative}}})
+		p.Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{AggregationTemporality: cumulative}}
 	}
-	return append(m, field{7, "sum", message{points, {2, "aggregationTemporality", cumulative}, {3, "isMonotonic", i.kind == counter}}})
+	return p
 }
 
-func point(s series, from, to fixed64) message {
-	m := message{{2, "startTimeUnixNano", from}, {3, "timeUnixNano", to}}
-	if s.instrument.kind != histogram {
-		return append(m, field{7, "attributes", attributes(s.attrs)}, field{4, "asDouble", chosen{s.value}})
+func addPoint(p *metrics.Metric, s series, from, to uint64) {
+	point := &metrics.NumberDataPoint{Attributes: attributes(s.attrs), StartTimeUnixNano: from, TimeUnixNano: to,
+		Value: &metrics.NumberDataPoint_AsDouble{AsDouble: s.value}}
+	switch d := p.Data.(type) {
+	case *metrics.Metric_Sum:
+		d.Sum.DataPoints = append(d.Sum.DataPoints, point)
+	case *metrics.Metric_Gauge:
+		d.Gauge.DataPoints = append(d.Gauge.DataPoints, point)
+	case *metrics.Metric_Histogram:
+		sum := s.value
+		d.Histogram.DataPoints = append(d.Histogram.DataPoints, &metrics.HistogramDataPoint{Attributes: point.Attributes,
+			StartTimeUnixNano: from, TimeUnixNano: to, Count: s.count, Sum: &sum, BucketCounts: s.buckets, ExplicitBounds: s.instrument.bounds})
 	}
-	return append(m, field{4, "count", fixed64(s.count)}, field{5, "sum", chosen{s.value}},
-		field{6, "bucketCounts", value.Map(s.buckets, func(n uint64) fixed64 { return fixed64(n) })},
-		field{7, "explicitBounds", s.instrument.bounds}, field{9, "attributes", attributes(s.attrs)})
+}
+
+// encode gives the bytes of a message, as protobuf or as the protocol's JSON.
+func encode(m proto.Message, asJSON bool) ([]byte, error) {
+	if !asJSON {
+		return proto.Marshal(m)
+	}
+	b, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, err
+	}
+	hexIDs(v)
+	return json.Marshal(v)
+}
+
+// hexIDs writes ids in hexadecimal, as the protocol wants them in JSON, where
+// protobuf's own JSON has base64.
+func hexIDs(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, x := range v {
+			text, ok := x.(string)
+			if ok && (key == "traceId" || key == "spanId" || key == "parentSpanId") {
+				if b, err := base64.StdEncoding.DecodeString(text); err == nil {
+					v[key] = hex.EncodeToString(b)
+				}
+				continue
+			}
+			hexIDs(x)
+		}
+	case []any:
+		for _, x := range v {
+			hexIDs(x)
+		}
+	}
 }

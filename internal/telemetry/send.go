@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -84,7 +86,7 @@ func again(err error) bool {
 }
 
 // send sends a message, again where the collector was not ready, until ctx ends.
-func (s *sender) send(ctx context.Context, m message) error {
+func (s *sender) send(ctx context.Context, m proto.Message) error {
 	if s.Exporter == Console {
 		b, err := encode(m, true)
 		if err == nil {
@@ -138,10 +140,12 @@ func (s *sender) post(ctx context.Context, body []byte) error {
 	}
 	e := &statusError{status: resp.StatusCode}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/") {
-		e.text = strings.TrimSpace(valid(string(text)))
+		e.text = strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd"))
 	}
 	if d, ok := driver.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
 		e.after = d
 	}
 	return e
 }
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
