@@ -186,9 +186,8 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 --no-ff" does, in the repository's own working tree. Then it removes the worktree
 and the branch of the run. It merges the branches of items that succeeded in the
 same way, one after another; branches of failed items stay, and so does a branch
-that meets a conflict. If only work of failed items is left, nothing is merged and
-the exit status is 3. A running run is refused. Without RUN, it is the newest
-run of this directory.
+that meets a conflict. Where work of failed items stays, it says so and ends with
+3. A running run is refused. Without RUN, it is the newest run of this directory.
 
 If the run has a merge queue (merge_queue), its verify runs first on the merge with
 the branch as it is now, unless it passed on the same files before. If it fails,
@@ -337,15 +336,15 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	}
 	if len(unmerged) > 0 {
 		left := o.tellFailed(id, unmerged, letters, out.Commits > 0)
-		if err == nil && out.Commits == 0 {
+		if err == nil {
 			err = left
 		}
 	}
 	return err
 }
 
-// tellFailed says what may be done about the branches of items that failed. It gives the
-// exit status of a call that had nothing to merge.
+// tellFailed says what may be done about the branches of items that failed, and gives the exit
+// status.
 func (o *worktreeMergeOptions) tellFailed(id string, branches []string, letters, merged bool) error {
 	run, width := shortRun(id), o.columns(o.err)
 	of, in := "an item that failed", "branch "+branches[0]
