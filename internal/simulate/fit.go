@@ -196,12 +196,12 @@ func (e *evidence) fitItems(t *Target, weights []float64, l *luck) {
 }
 
 // manyOutages is how many outages there are of which it is not taken that they come again
-// at the same times. Of fewer that were short beside the run nobody knows: there was time
-// for more of them, or for none.
+// at the same times. Of one nobody knows: where it was short beside the run, there was time
+// for more, or for none.
 const (
-	manyOutages  = 3
-	shortOutages = 0.1 // of the run, in all
-	mayBeRandom  = 0.4 // of the models
+	manyOutages  = 2
+	shortOutages = 0.1 // of the run
+	mayBeRandom  = 0.6 // of the models
 )
 
 // updown is for how long a target was up, and down. The time after its last outage counts,

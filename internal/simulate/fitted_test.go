@@ -149,3 +149,28 @@ func TestForesightFittedOutage(t *testing.T) {
 	figure(t, "an outage is fitted: the median is off by, in the mean", off/runs, -0.03, 0.03)
 	figure(t, "an outage is fitted: real medians inside the 90 % band", float64(inside), 17, runs)
 }
+
+// TestForesightFittedRandom: outages come at random, and a run has met some of them. Whether
+// these were one, two or more, most other runs make as many attempts as were predicted.
+func TestForesightFittedRandom(t *testing.T) {
+	t.Parallel()
+	withoutDetector(t)
+	world := exactly(modelOf(t, "steps: {'*': {latency: {uniform: [40ms, 160ms]}, outages: [{mean_up: 3s, mean_down: 600ms}]}}"))
+	const items, runs = 600, 100
+	f := mapped(t, 6, patient[0].retry)
+	seeds := uint64(6)
+	if long {
+		seeds = 24
+	}
+	real := samples(t, Options{File: f, Model: world, Seeds: runs, First: 5000, Items: Items(items)})
+	inside := 0
+	for seed := range seeds {
+		says := predicted(t, madeRun(t, f, world, items, seed), f).Attempts
+		for _, r := range real {
+			if n := int64(r.Attempts); says.P5 <= n && n <= says.P95 {
+				inside++
+			}
+		}
+	}
+	figure(t, "outages at random are fitted: attempts of real runs inside the 90 % band, %", 100*float64(inside)/float64(runs*seeds), 80, 97)
+}
