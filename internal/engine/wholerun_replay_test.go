@@ -21,8 +21,9 @@ import (
 // hardToReplay are seeds of runs that were replayed otherwise once: draws of a step that
 // its handler begins anew, a life that is interrupted in the moment in which something
 // ends, agents that a rate limit turns away in the middle of an attempt, and a process
-// that died when a breaker had counted an attempt that was not recorded yet.
-var hardToReplay = []int{2783, 2949, 4948, 6494, 10470}
+// that died when a breaker had counted an attempt that was not recorded yet. The last four
+// are of items that are interrupted after a step that follows on another one had begun.
+var hardToReplay = []int{2783, 2949, 4948, 6494, 10470, 4271, 4925, 6142, 13016}
 
 // TestWholeRunsReplayed: whole runs, killed, interrupted and continued, are replayed
 // from their records, and all is decided as it was.

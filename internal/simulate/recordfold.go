@@ -233,6 +233,7 @@ func (f *folder) began(e event.Event) {
 		k.n = 0
 	}
 	f.life.starts[k] = append(f.life.starts[k], e.Time)
+	delete(f.ending, e.Index) // what is decided next is decided after this one
 }
 
 // atEnd is the number of the end of a step, among those of its attempts.
