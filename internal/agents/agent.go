@@ -122,7 +122,7 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		}
 		if err != nil && a.Tree != nil && !x.Executor.Life.Stopped(ctx, err) && a.past.cutShort(p, x.Executor.File.Map.Template.Steps, ended) {
 			a.anew = true
-			err = fmt.Errorf("the step failed in the worktree in which it was cut short, and the item begins anew: %w", err)
+			err = fmt.Errorf("the interrupted step failed again in its worktree, so the item starts over: %w", err)
 		}
 		if err == nil {
 			err = x.checks.Show(ctx, p, &a.Agent)

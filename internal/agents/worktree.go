@@ -66,7 +66,7 @@ func (x *Map) worktree(ctx context.Context, a *attempt, last *failure.Failure) (
 	tree, err := x.Git.Tree.Continue(ctx, a.Item.ID, a.Attempt)
 	if err == nil && tree == nil {
 		a.anew = true
-		err = errors.New("the worktree with the steps that were finished is gone, and the item begins anew")
+		err = errors.New("the worktree with the finished steps is gone, so the item starts over")
 	}
 	if err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ may.`,
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	fs.StringVar(&o.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
-	fs.StringVarP(&o.parallel, "max-parallel", "j", "100%", "commands at once: a number, auto, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
+	fs.StringVarP(&o.parallel, "max-parallel", "j", "100%", "commands at once: a number, auto, a share of the processors (50%), or that many more or fewer (+2, -1); also --jobs")
 	o.renamedFlag(fs, "parallel", "max-parallel")
 	fs.StringVarP(&o.argFile, "arg-file", "a", "", "the items are the lines of this file")
 	fs.BoolVarP(&o.null, "null", "0", false, "items end with NUL and not with the line")
@@ -116,7 +116,7 @@ may.`,
 	attempts.Usage = strings.Replace(attempts.Usage, "(default: ", "(default: 1, with another flag of retries ", 1)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
-	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine of which each item holds a slot; bide limits shows them")
+	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine; each item holds a slot of each; bide limits shows them")
 	fs.Var(&countFlag{&o.canary}, "canary", "run this many items first, alone; the others start when all of them have succeeded")
 	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
@@ -270,7 +270,7 @@ func (f *batchOptions) slots() (int, error) {
 	case text == auto:
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("-j, --max-parallel is %q; write a number, auto, a share as in 50%%, or +2 and -1 for the processors and so many", text)
+		return 0, fmt.Errorf("-j, --max-parallel is %q; write a number, auto, a share such as 50%%, or +2 or -1 for that many more or fewer than the processors", text)
 	case isShare:
 		return max(1, cpus*n/100), nil
 	case text[0] == '+' || text[0] == '-':

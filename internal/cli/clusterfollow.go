@@ -84,7 +84,7 @@ func followed(hard context.Context, o engine.Options, run string, from int64, jo
 			return nil, err
 		case err.Error() != told:
 			told = err.Error()
-			f.say("it cannot be seen now how the run stands: " + told)
+			f.say("the state of the run cannot be read now:  " + told)
 		}
 		switch {
 		case over:

@@ -100,7 +100,7 @@ was not found, 128+n if signal n ended it, 2 if bide was used wrongly.`,
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.skip, "skip-permissions", false, skipUsage)
 	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "how long an attempt may print nothing; one that is silent longer is stopped and has failed")
-	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine of which each attempt holds a slot; bide limits shows them")
+	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine; each attempt holds a slot of each; bide limits shows them")
 	fs.StringVarP(&o.dir, "path", "p", "", "directory to run in")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about failed attempts")
 	fs.BoolVar(&o.json, "json", false, "report attempts and waits as JSON lines on standard error")

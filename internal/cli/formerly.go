@@ -119,7 +119,7 @@ var formerly = map[string]string{
 	"bide xargs":                  "write: COMMAND | bide batch [flags] -- COMMAND {}",
 
 	// Of parallel and xargs.
-	"bide batch -I":              "write {} where the item stands",
+	"bide batch -I":              "write {} in place of the item",
 	"bide batch -S":              "many machines are another matter: bide docs cluster",
 	"bide batch -X":              "a command gets one item: bide docs coming-from",
 	"bide batch -n":              "a command gets one item: bide docs coming-from",

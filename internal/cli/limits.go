@@ -146,7 +146,7 @@ func (o *limitsOptions) lift(h *limits.Home, home string) error {
 		}
 		// Who met the limit has a wait of its own, on record.
 		if goesOn, err := o.goesOn(s.PausedBy); err == nil && goesOn {
-			fmt.Fprintf(o.err, "bide: run %s, which met the limit, waits by itself until it ends: bide control %[1]s retry-now\n", shortRun(s.PausedBy))
+			fmt.Fprintf(o.err, "bide: run %s, which met the limit, still waits for its own pause; to end that: bide control %[1]s retry-now\n", shortRun(s.PausedBy))
 		}
 	}
 	return err

@@ -263,7 +263,7 @@ func (o *migrateOptions) reportMigrated(m *migrated) {
 		}
 	}
 	if m.github {
-		list("a job of GitHub, of which this is different here", m.Left)
+		list("a job of GitHub, which differs here in this", m.Left)
 		return
 	}
 	if o.write {

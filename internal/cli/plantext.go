@@ -321,7 +321,7 @@ func delays(r *worst.Retry) string {
 
 const noBound = "no bound: something in it has no timeout, or no known number of rounds"
 
-const killedLate = "where commands do not end when they are told to (SIGTERM), and are killed"
+const killedLate = "if commands ignore SIGTERM and have to be killed"
 
 const askedFor = "where servers ask for longer waits (Retry-After)"
 

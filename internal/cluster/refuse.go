@@ -35,7 +35,7 @@ func Refused(f *workflow.File, isolation, dir string) (list diag.List) {
 			refuse(w.Pos, "worktree: worktrees are not prepared yet in a run on Temporal, where each worker has a clone of its own", "let the first step of the template prepare its worktree")
 		}
 		if a := f.Agents["merge"]; a != nil {
-			refuse(a.Pos, "agents.merge: conflicts are not resolved yet in a run on Temporal: the attempt at the item fails", "leave it out; retry_config has the item tried again upon what is merged by then")
+			refuse(a.Pos, "agents.merge: conflicts are not resolved yet in a run on Temporal: the attempt at the item fails", "leave it out; retry_config tries the item again on top of what is merged by then")
 		}
 		if !f.CommitsLeft() {
 			refuse(f.Pos, "auto_commit: false: what steps outside of the map leave uncommitted has no worktree in which it could stay when a run on Temporal ends", "write it at the steps of the map only, or run the file on one machine")

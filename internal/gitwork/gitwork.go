@@ -306,7 +306,7 @@ func (g *Work) tellRemade() error {
 			ended = append(ended, path)
 		}
 	}
-	what := fmt.Sprintf("the run's worktree was gone and is made anew from branch %s%s", g.Tree.Branch, back)
+	what := fmt.Sprintf("the run's worktree was gone, and was made again from branch %s%s", g.Tree.Branch, back)
 	if len(ended) == 0 {
 		g.x.Note("%s", what)
 		return nil

@@ -218,7 +218,7 @@ func (g *Work) TellAside(res *mapper.Result, label string, aside []string) {
 	}
 	res.Unmerged += len(aside)
 	degrade(res)
-	g.x.Note("in the conflict of item %s, what resolved it made or changed %s, of which the merge has nothing but the commit: kept as %s; take what you need from there",
+	g.x.Note("resolving the conflict of item %s made or changed %s; the merge has only the commit of each. The files are kept as %s; take what you need from there",
 		label, diag.Count(len(aside), "git repository", "git repositories"), strings.Join(aside, ", "))
 }
 

@@ -99,9 +99,9 @@ func (r *Reader) openLetters(ctx context.Context) (openLetters, error) {
 
 // letterFold finds the dead letters.
 type letterFold struct {
-	last  map[int]int64 // of the items that are dead letters, the number of the event
-	edits map[int]int64
-	told  []failed
+	last     map[int]int64 // of the items that are dead letters, the number of the event
+	edits    map[int]int64
+	failures []failed
 }
 
 // failed is an event that tells of an item's failures.
@@ -117,11 +117,11 @@ func (l *letterFold) apply(f *Fact) {
 	}
 	switch kind := event.Type(f.rec.kind.vocabulary()); kind {
 	case event.ItemRetry:
-		l.told = append(l.told, failed{index, f.seq})
+		l.failures = append(l.failures, failed{index, f.seq})
 	case event.ItemFinished:
 		status := finished(f.Status())
 		if status != ItemSucceeded {
-			l.told = append(l.told, failed{index, f.seq})
+			l.failures = append(l.failures, failed{index, f.seq})
 		}
 		if status == ItemDeadLettered {
 			put(&l.last, index, f.seq)
@@ -139,7 +139,7 @@ func (l *letterFold) apply(f *Fact) {
 // open gives what is open at the end.
 func (l *letterFold) open(again map[int]int) openLetters {
 	o := openLetters{Histories: make(map[int][]int64, len(l.last)), Edits: map[int]int64{}, Again: map[int]int{}}
-	for _, t := range l.told {
+	for _, t := range l.failures {
 		if letter, ok := l.last[t.index]; ok && t.seq <= letter {
 			o.Histories[t.index] = append(o.Histories[t.index], t.seq)
 		}

@@ -218,8 +218,9 @@ func (j *Journal) prepare() (err error) {
 // that the header has to be kept apart from.
 const normal = "PRAGMA synchronous = NORMAL"
 
-// begun is called after a commit, by whoever holds connMu.
-func (j *Journal) begun() error {
+// afterCommit ends what is special about the first commit: from then on SQLite does not
+// wait for the disk. Its caller holds connMu.
+func (j *Journal) afterCommit() error {
 	if !j.headless {
 		return nil
 	}

@@ -118,10 +118,10 @@ func code(err error) int {
 	return 0
 }
 
-// around says whether an error is of the journal's surroundings, its file as it should
-// be: of the memory that its readers share, which a full disk has no room for, of locks,
-// of what cannot be written or synced.
-func around(err error) bool {
+// systemFault reports whether an error comes from the system and not from the journal's
+// file: from the memory that its readers share, for which a full disk has no room, from
+// locks, or from a write or a sync.
+func systemFault(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok || e.Code()&0xff != sqlite3.SQLITE_IOERR {
 		return false
@@ -141,7 +141,7 @@ func noRoom(err error) bool {
 
 // readError puts an error met while reading the journal at path in words.
 func readError(path string, err error) error {
-	if around(err) {
+	if systemFault(err) {
 		return diskError(path, "open", err)
 	}
 	switch code(err) {
@@ -169,7 +169,7 @@ func writeError(path string, err error) error {
 	return diskError(path, "write", err)
 }
 
-const damageAdvice = "it was left as it is: copy the run's directory away, and start the run anew (`bide clean` removes the old one)"
+const damageAdvice = "it was left as it is: copy the run's directory away, and start a new run (`bide clean` removes the old one)"
 
 func damaged(path, detail string, err error) *DamagedError {
 	return &DamagedError{Path: path, Detail: detail, Advice: damageAdvice, Err: err}

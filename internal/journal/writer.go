@@ -166,7 +166,7 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 		err = j.insert.run(j.insert.commit)
 	}
 	if err == nil {
-		return j.begun()
+		return j.afterCommit()
 	}
 	// Some errors have rolled back already; then this one says so, and the
 	// first one is what matters.

@@ -57,7 +57,7 @@ func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name stri
 	}
 	it := found[0]
 	if onward && st.Steps[it.path].Phase == "setup" && j.Header().Kind == workflow.MapReduce.String() {
-		return nil, no("it stands before the map, whose items would have to run again; start a new run, or run it alone with --step")
+		return nil, no("it comes before the map, whose items would have to run again; start a new run, or run this step alone with --step")
 	}
 	again := map[string]bool{}
 	for _, s := range steps {

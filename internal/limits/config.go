@@ -210,11 +210,11 @@ func (p *parser) limit(name, settings *yaml.Node) (Limit, bool) {
 			}
 		case "pause":
 			if l.Shared = val.Value == "shared"; !l.Shared {
-				p.errorf(val, "bad-value", "pause is %q; the only value is shared", val.Value).Suggest("write pause: shared, or leave it out: then each run waits by itself")
+				p.errorf(val, "bad-value", "pause is %q; the only value is shared", val.Value).Suggest("write pause: shared, or leave it out: then each run waits alone")
 			}
 		case "queue":
 			if val.Value != "fifo" {
-				p.errorf(val, "bad-value", "queue is %q; the only order is fifo: whoever has waited longest goes first, and a priority counts as time", val.Value).Suggest("write queue: fifo, or leave it out")
+				p.errorf(val, "bad-value", "queue is %q; the only order is fifo: the longest wait goes first, and priority counts as extra waiting time", val.Value).Suggest("write queue: fifo, or leave it out")
 			}
 		default:
 			p.errorf(key, "unknown-key", "unknown key %q", key.Value).Near(key.Value, limitKeys).Or("a limit has %s", strings.Join(limitKeys, ", "))

@@ -19,16 +19,16 @@ import (
 // it from beginning: a file, locked, whose name says since when it waits, earlier or later by
 // what its priority is worth. Who dies loses the lock, and with it the place.
 type waiter struct {
-	home    *Home
-	names   []string
-	r       Request
-	since   time.Time
-	turn    chan struct{}       // gives a value when its turn to ask has come
-	name    string              // of its tickets
-	tickets map[string]*os.File // by limit
-	fresh   time.Time           // when they were last touched
-	told    string
-	waited  map[string]time.Duration // for each limit
+	home     *Home
+	names    []string
+	r        Request
+	since    time.Time
+	turn     chan struct{}       // gives a value when its turn to ask has come
+	name     string              // of its tickets
+	tickets  map[string]*os.File // by limit
+	fresh    time.Time           // when they were last touched
+	reported string
+	waited   map[string]time.Duration // for each limit
 }
 
 // stale is after how long a ticket that nobody has touched is no longer heeded: its
@@ -50,8 +50,8 @@ func (w *waiter) before(other *waiter) bool { return w.ticket() < other.ticket()
 
 // tell says what the request waits for, where that is something else than before.
 func (w *waiter) tell(b *Block) {
-	if text := b.String(); w.r.Waits != nil && text != w.told {
-		w.told = text
+	if text := b.String(); w.r.Waits != nil && text != w.reported {
+		w.reported = text
 		w.r.Waits(b)
 	}
 }

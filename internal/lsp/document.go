@@ -33,7 +33,7 @@ type language interface {
 	complete(*document, int) (items []item, prefix syntax.Span)
 	definition(*document, int) []location
 	symbols(*document) []documentSymbol
-	references(d *document, at int, given bool) []syntax.Span // of the name there; also where it is given
+	references(d *document, at int, definition bool) []syntax.Span // of the name there; also its definition
 	renamable(d *document, at int) (syntax.Span, bool)
 	rename(d *document, at int, to string) ([]textEdit, error)
 }

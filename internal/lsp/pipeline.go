@@ -92,7 +92,7 @@ func (f *pipelineFile) hoverOption(at int) (text string, span syntax.Span) {
 	return text, span
 }
 
-// definition gives where a name is given its meaning; that of a module is in the
+// definition gives where a name is defined; that of a module is in the
 // manifest.
 func (f *pipelineFile) definition(d *document, at int) []location {
 	if s, _ := f.info.At(int32(at)); s != nil {
@@ -217,13 +217,13 @@ func (s *server) documentSymbols(d *document, _ documentParams, _ int) (any, err
 	return []documentSymbol{}, nil
 }
 
-func (f *pipelineFile) references(_ *document, at int, given bool) (spans []syntax.Span) {
+func (f *pipelineFile) references(_ *document, at int, definition bool) (spans []syntax.Span) {
 	symbol, _ := f.info.At(int32(at))
 	if symbol == nil {
 		return nil
 	}
 	spans = f.info.Places(symbol)
-	return slices.DeleteFunc(spans, func(s syntax.Span) bool { return s == symbol.Span && !given })
+	return slices.DeleteFunc(spans, func(s syntax.Span) bool { return s == symbol.Span && !definition })
 }
 
 func (f *pipelineFile) renamable(_ *document, at int) (syntax.Span, bool) {

@@ -96,7 +96,7 @@ func (w *workflowFile) hover(d *document, at int) (string, syntax.Span) {
 	if !ok {
 		return "", span
 	}
-	for _, p := range w.given(d, n) {
+	for _, p := range w.definitions(d, n) {
 		line, _ := d.line(d.position(int(p.span.Start)).Line)
 		return code(strings.TrimSpace(line)), span
 	}
@@ -117,11 +117,11 @@ func lastKeys(path []string) (last, before string) {
 	return last, ""
 }
 
-// definition gives where a name is given, and the file that a path names.
+// definition gives where a name is defined, and the file that a path names.
 func (w *workflowFile) definition(d *document, at int) []location {
 	var list []location
 	if n, _, ok := w.nameAt(d, at); ok {
-		for _, p := range w.given(d, n) {
+		for _, p := range w.definitions(d, n) {
 			if !within(p.span, at) {
 				list = append(list, location{d.uri, d.span(p.span)})
 			}

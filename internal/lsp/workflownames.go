@@ -12,7 +12,7 @@ import (
 )
 
 // yamlName is a name of a workflow file: a variable, or a thing under one of the
-// top-level keys. One name is one thing in a file, wherever it is given.
+// top-level keys. One name is one thing in a file, wherever it is defined.
 type yamlName struct {
 	text    string
 	section string // "": a variable
@@ -20,10 +20,10 @@ type yamlName struct {
 
 // namePlace is a place where a name stands.
 type namePlace struct {
-	name  yamlName
-	span  syntax.Span // of the name alone
-	given bool        // it is given a meaning here
-	bare  bool        // it is written $NAME
+	name    yamlName
+	span    syntax.Span // of the name alone
+	defines bool        // the name is defined here
+	bare    bool        // it is written $NAME
 }
 
 // givers are the maps whose keys are variables, and namers the keys whose values
@@ -61,20 +61,20 @@ func spanOf(at int, word string) syntax.Span {
 
 // places are all places where names stand, those that give them first; each once.
 func (w *workflowFile) places(d *document) []namePlace {
-	var given, used []namePlace
+	var defined, used []namePlace
 	if w.root == nil {
 		return nil
 	}
 	walkYAML(w.root, nil, func(p yamlPlace) bool {
-		for _, section := range givenAs(p) {
+		for _, section := range definedAs(p) {
 			if at, ok := d.wordIn(p); ok {
-				given = append(given, namePlace{name: yamlName{p.node.Value, section}, span: at, given: true})
+				defined = append(defined, namePlace{name: yamlName{p.node.Value, section}, span: at, defines: true})
 			}
 		}
 		return true
 	})
 	known := map[yamlName]bool{}
-	for _, p := range given {
+	for _, p := range defined {
 		known[p.name] = true
 	}
 	walkYAML(w.root, nil, func(p yamlPlace) bool {
@@ -94,7 +94,7 @@ func (w *workflowFile) places(d *document) []namePlace {
 		used = append(used, r)
 	}
 	seen := map[syntax.Span]bool{}
-	return slices.DeleteFunc(append(given, used...), func(p namePlace) bool {
+	return slices.DeleteFunc(append(defined, used...), func(p namePlace) bool {
 		again := seen[p.span]
 		seen[p.span] = true
 		return again
@@ -123,8 +123,8 @@ func (w *workflowFile) textReads(d *document) (list []namePlace) {
 	return list
 }
 
-// givenAs gives the sections of what a scalar gives a name to: "" of a variable.
-func givenAs(p yamlPlace) []string {
+// definedAs gives the sections of what a scalar defines: "" of a variable.
+func definedAs(p yamlPlace) []string {
 	last, before := lastKeys(p.path)
 	switch {
 	case p.isKey && len(p.path) == 1 && hasSection(p.path[0]):
@@ -177,16 +177,16 @@ func (w *workflowFile) section(key string) (names []string) {
 func (w *workflowFile) nameAt(d *document, at int) (yamlName, syntax.Span, bool) {
 	for _, p := range w.places(d) {
 		before := strings.TrimSuffix(d.text[:p.span.Start], "{")
-		if within(p.span, at) || !p.given && strings.HasSuffix(before, "$") && within(syntax.Span{Start: int32(len(before) - 1), End: p.span.End}, at) {
+		if within(p.span, at) || !p.defines && strings.HasSuffix(before, "$") && within(syntax.Span{Start: int32(len(before) - 1), End: p.span.End}, at) {
 			return p.name, p.span, true
 		}
 	}
 	return yamlName{}, syntax.Span{}, false
 }
 
-// given are the places where a name is given.
-func (w *workflowFile) given(d *document, name yamlName) []namePlace {
-	return slices.DeleteFunc(w.places(d), func(p namePlace) bool { return !p.given || p.name != name })
+// definitions are the places where a name is defined.
+func (w *workflowFile) definitions(d *document, name yamlName) []namePlace {
+	return slices.DeleteFunc(w.places(d), func(p namePlace) bool { return !p.defines || p.name != name })
 }
 
 // occurrences are the places of the name at an offset.
@@ -198,10 +198,10 @@ func (w *workflowFile) occurrences(d *document, at int) (list []namePlace, span 
 	return list, span
 }
 
-func (w *workflowFile) references(d *document, at int, given bool) (spans []syntax.Span) {
+func (w *workflowFile) references(d *document, at int, definition bool) (spans []syntax.Span) {
 	list, _ := w.occurrences(d, at)
 	for _, p := range list {
-		if given || !p.given {
+		if definition || !p.defines {
 			spans = append(spans, p.span)
 		}
 	}
@@ -211,7 +211,7 @@ func (w *workflowFile) references(d *document, at int, given bool) (spans []synt
 // renamable gives the place of the name at an offset, if this file gives it.
 func (w *workflowFile) renamable(d *document, at int) (syntax.Span, bool) {
 	list, span := w.occurrences(d, at)
-	return span, slices.ContainsFunc(list, func(p namePlace) bool { return p.given })
+	return span, slices.ContainsFunc(list, func(p namePlace) bool { return p.defines })
 }
 
 var (
@@ -219,7 +219,7 @@ var (
 	thingName    = pattern.Lazy(`^[A-Za-z0-9_][\w.-]*$`)
 )
 
-var errNotChangeable = errors.New("there is no name here that can be changed: it is not given in this file")
+var errNotChangeable = errors.New("there is no name here that can be changed: it is not defined in this file")
 
 // rename gives the edits that call something otherwise.
 func (w *workflowFile) rename(d *document, at int, to string) ([]textEdit, error) {

@@ -171,7 +171,7 @@ func (x *Executor) ShowWait(p Place, path string, n int, b *limits.Block) {
 func (x *Executor) pauseLimits(h *Holding, until time.Time, why error) {
 	for ; h != nil; h = h.outer {
 		if err := x.Machine.Pause(h.names, until, x.Run, x.text(why.Error()).Ends(Brief)); err != nil {
-			x.Note("other runs are not told to wait: %v", err)
+			x.Note("the pause could not be shared with other runs: %v", err)
 		}
 	}
 }

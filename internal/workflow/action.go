@@ -197,7 +197,7 @@ func (d *decoder) actionless(o *object, s *Step) {
 // asAgent finds the keys of others for a step of an agent, and says how such a step is
 // written here.
 func (o *object) asAgent() (key *node, text string) {
-	name, prompt := "claude", "what it is to do"
+	name, prompt := "claude", "what to do"
 	for _, q := range o.n.pairs {
 		switch {
 		case q.key.text != "agent" && q.key.text != "prompt":

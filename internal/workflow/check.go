@@ -157,7 +157,7 @@ func (d *decoder) check() {
 func (d *decoder) openSecrets() {
 	for _, s := range d.file.Secrets {
 		if s.inFile() && len(s.Key.Foreign()) == 0 && !d.full() {
-			d.warnAt(s.Pos, "secret-in-file", "the value of the secret %s stands in the file, where whoever has the file can read it", s.Name).
+			d.warnAt(s.Pos, "secret-in-file", "the value of the secret %s is in the file, where everybody who has the file can read it", s.Name).
 				Suggest("write %s: ${env:%[1]s} under secrets:, or {provider: file, key: PATH}, {provider: command, key: COMMAND}", s.Name)
 		}
 	}
@@ -384,7 +384,7 @@ func (d *decoder) checkUse(u use) {
 	case dotted:
 		p.Suggest("a step sets it with id: %s or capture: %s", nameFrom(head), nameFrom(head))
 	case ofShell && u.code && !strings.Contains(standIn, "-"):
-		p.Suggest("did you mean ${%s:-%s}? a name may have a - in it, so that what stands in for a variable follows :-", shell, standIn)
+		p.Suggest("did you mean ${%s:-%s}? a name may contain a -, so a default value follows :-", shell, standIn)
 	default:
 		p.Suggest("set it with capture: or env:, or in a step before with a line %[1]s=… in the file $BIDE_OUTPUT, or write ${%[1]s:-} where it may be unset", head)
 	}

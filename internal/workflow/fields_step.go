@@ -93,7 +93,7 @@ func stepFields() []field {
 		{key: "retry", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", doc: "tries again", was: "cmrg",
 			read: by(func(o *object, key string, n *node, p *stepPolicy) { p.spec = o.d.retrySpec(n, key) })},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", as: "retry", was: "*"},
-		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, of limits.yml in the home directory, of which each attempt holds a slot",
+		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, from limits.yml in the home directory; each attempt holds a slot of each",
 			read: by(func(o *object, key string, n *node, s *Step) { s.Limits = o.limitRefs(n, key) })},
 		{key: "priority", typ: tPriority, sample: "high", def: "normal", doc: "which attempt goes first when several wait for a limit of the machine: a word, or from 0 to 100 with 50 as normal; each point is worth half a second of waiting",
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.priority(o, key, n, s) })},
@@ -250,7 +250,7 @@ func foreachFields() []field {
 			into: of(func(f *Foreach) *bool { return &f.ContinueOnError })},
 		{key: "max_items", typ: tInt(0), sample: "3", def: "all", doc: "at most this many",
 			into: of(func(f *Foreach) *Int { return &f.MaxItems })},
-		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many: with fewer the step fails before the first of them, and a resume or another attempt reads them anew. Written as 0 it says that a command may give none though it writes to standard error",
+		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many: with fewer the step fails before the first, and a resume or another attempt reads the list again. 0 allows a command to give no value although it writes to standard error",
 			into: of(func(f *Foreach) *Int { return &f.MinItems })},
 		{key: "timeout", typ: tBound, sample: "5m", doc: "of all of it; " + durDoc,
 			into: of(func(f *Foreach) *Duration { return &f.Timeout })},
@@ -390,7 +390,7 @@ var criteriaTable = newTable("criteria", "success_criteria")
 
 func criteriaFields() []field {
 	return []field{
-		{key: "at_least", typ: tInt(1), sample: "1", doc: "so many checks must end well",
+		{key: "at_least", typ: tInt(1), sample: "1", doc: "this many checks must succeed",
 			read: by(func(o *object, key string, n *node, c *StepValidate) { o.d.atLeast(key, n, c) })},
 	}
 }
@@ -651,7 +651,7 @@ func agentFields() []field {
 			into: of(func(a *agentProgram) *bool { return &a.Stdin })},
 		{key: "first_of", typ: tList(tText), sample: "[claude, codex]", doc: "a chain in place of a command: the first of these agents is asked that no rate limit pauses, and that is not down; where that is not the first, the step is degraded",
 			into: of(func(x *agentChain) *written { return &x.written })},
-		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, of limits.yml in the home directory, of which each question holds a slot",
+		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, from limits.yml in the home directory; each question holds a slot of each",
 			read: by(func(o *object, key string, n *node, a *Agent) { a.Limits = o.limitRefs(n, key) })},
 	}
 }

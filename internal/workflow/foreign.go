@@ -66,7 +66,7 @@ func (d *decoder) tellForeign(at diag.Pos, role textRole, e template.Foreign) {
 	what := short(e.Text) + " is an expression of GitHub Actions, "
 	switch {
 	case role == roleProse:
-		d.warnAt(at, "foreign-expression", "%sand stands here as it is", what).
+		d.warnAt(at, "foreign-expression", "%sand is left as it is", what).
 			Suggest("%s; or $%s where the text itself is meant", writtenHere(e.Text), short(e.Text))
 	case role == roleShell && e.Dollars && e.Certain:
 		d.problems.Errorf(at, "foreign-expression", "%swhich a shell cannot read", what).
@@ -254,7 +254,7 @@ func (d *decoder) placeholders() {
 		}
 		told[s] = true
 		if found := a.Text.Placeholders(); len(found) > 0 && !named() {
-			d.warnAt(s.Pos, "literal-placeholder", "%s stands here as it is: a step of a workflow is given no argument in its place", found[0]).
+			d.warnAt(s.Pos, "literal-placeholder", "%s is left as it is: nothing replaces it in a step of a workflow", found[0]).
 				Suggest("write ${item} for the item")
 		}
 	}

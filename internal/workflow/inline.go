@@ -155,7 +155,7 @@ func (c *composer) named(n *node) (tree *node, known bool) {
 			}
 		}
 		p := c.d.errorf(n, "unknown-workflow", "%s has no workflow %q", i.src.path, short(rest))
-		p.Near(rest, names).Or("what is named here stands under workflows: or templates: of that file, with its steps")
+		p.Near(rest, names).Or("such a name belongs under workflows: or templates: of that file, with its steps")
 		return nil, true
 	}
 	return nil, false

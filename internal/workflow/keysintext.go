@@ -14,7 +14,7 @@ func (d *decoder) tellKeys(n *node, what string) {
 	}
 	if key, at := keyInText(n.text); key != "" {
 		d.problems.Warnf(n.at(at), "key-in-text", "%s: is part of %s here, and no key", key, what).
-			Suggest("end the text before it, and write %s: on a line of its own, as far in as the first key of the step; in single quotes it stands for itself", key)
+			Suggest("end the text before it, and write %s: on its own line, indented as the first key of the step; in single quotes it is plain text", key)
 	}
 }
 

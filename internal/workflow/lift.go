@@ -382,7 +382,7 @@ func (m *Migration) unwrap(tree *node) {
 			mixed = true
 		}
 	}
-	switch what, present := "the whole workflow stands under workflow:", "its keys at the top level"; {
+	switch what, present := "the whole workflow is under workflow:", "its keys at the top level"; {
 	case inner.kind == listNode:
 		m.replace(l.key, "commands")
 	case mixed:

@@ -125,7 +125,7 @@ func (d *decoder) neverRun(called map[string]bool) {
 		if s.Run || called[s.Name] || needed[s.Name] || d.full() {
 			continue
 		}
-		d.warnAt(s.Pos, "never-run", "the workflow %q never runs: main runs by itself, the others where a step calls them", short(s.Name)).
+		d.warnAt(s.Pos, "never-run", "the workflow %q never runs: only main runs by itself; the others run if a step calls them", short(s.Name)).
 			Suggest("call it with a step - workflow: %s, or remove it", short(s.Name))
 	}
 }

@@ -313,7 +313,7 @@ func (b *builder) build(y *yaml.Node, depth int) *node {
 func (b *builder) alias(y *yaml.Node) *node {
 	n := b.seen[y.Alias]
 	if n == nil {
-		return b.fail(y, "alias-cycle", "the alias *%s stands inside what it stands for", y.Value)
+		return b.fail(y, "alias-cycle", "the alias *%s is used inside its own anchor", y.Value)
 	}
 	for _, sum := range []*size{&b.total, &b.aliased} {
 		sum.nodes += b.sizes[n].nodes

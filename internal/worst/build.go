@@ -30,15 +30,15 @@ type builder struct {
 	grace bound.Span
 }
 
-// around is where a step stands.
-type around struct {
+// surroundings are what the step of a file has around it.
+type surroundings struct {
 	scope   scope
 	factors []Factor         // innermost first
 	limits  map[string]Limit // of commands, by kind
 	held    []string         // limits of the machine
 }
 
-func (a around) inside(sc scope, f ...Factor) around {
+func (a surroundings) inside(sc scope, f ...Factor) surroundings {
 	a.scope = sc
 	a.factors = append(slices.Clone(f), a.factors...)
 	return a
@@ -69,7 +69,7 @@ func (b *builder) explain(f *workflow.File) *Plan {
 	if f.Kind == workflow.MapReduce {
 		total = total.Plus(b.mapReduce(f, sc))
 	} else {
-		at := around{scope: sc}
+		at := surroundings{scope: sc}
 		if p.Iterations > 1 {
 			at = at.inside(sc, Factor{bound.Number(p.Iterations), "iterations"})
 		}
@@ -81,7 +81,7 @@ func (b *builder) explain(f *workflow.File) *Plan {
 		inTime(ph.Steps, p.Timeout.D)
 	}
 	if f.Merge != nil { // which the timeout of the workflow does not bound, nor what follows
-		at := around{scope: sc.child("merge.*")}
+		at := surroundings{scope: sc.child("merge.*")}
 		times := bound.Number(1)
 		if m := p.Map; m != nil && f.Queue == nil && f.Isolation != "none" {
 			times = conflicts(m)
@@ -90,7 +90,7 @@ func (b *builder) explain(f *workflow.File) *Plan {
 		p.Worst = p.Worst.Plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst.Times(times))
 	}
 	if f.Finally != nil {
-		p.Worst = p.Worst.Plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", around{scope: sc}).Worst)
+		p.Worst = p.Worst.Plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", surroundings{scope: sc}).Worst)
 	}
 	p.Findings.Sort()
 	p.Findings = slices.CompactFunc(p.Findings, func(x, y diag.Problem) bool {
@@ -135,12 +135,12 @@ func leftUncommitted(f *workflow.File) string {
 	return "is not merged (auto_commit: false); the exit status is 3 then"
 }
 
-func (b *builder) phase(name string, block *workflow.Block, where string, at around) *Phase {
+func (b *builder) phase(name string, block *workflow.Block, where string, at surroundings) *Phase {
 	return b.timed(name, block, limit(block.Timeout), where, at)
 }
 
 // timed is a phase with a timeout.
-func (b *builder) timed(name string, block *workflow.Block, timeout Limit, where string, at around) *Phase {
+func (b *builder) timed(name string, block *workflow.Block, timeout Limit, where string, at surroundings) *Phase {
 	ph := &Phase{Name: name, Where: where, Timeout: timeout, Variables: at.scope.list()}
 	b.plan.Phases = append(b.plan.Phases, ph)
 	var c bound.Cost
@@ -176,7 +176,7 @@ func (b *builder) subWorkflow(w *workflow.SubWorkflow, sc scope) bound.Cost {
 	b.visited = append(b.visited, w.File)
 	defer func() { b.visited = b.visited[:len(b.visited)-1] }()
 	block := &workflow.Block{Pos: w.Pos, Steps: w.File.Steps}
-	return b.timed("workflows."+w.Name, block, timeoutOf(w), b.plan.Where, around{scope: parameters(sc, w)}).Worst
+	return b.timed("workflows."+w.Name, block, timeoutOf(w), b.plan.Where, surroundings{scope: parameters(sc, w)}).Worst
 }
 
 // parameters is the scope of the steps of another workflow.
@@ -200,7 +200,7 @@ func parameters(sc scope, w *workflow.SubWorkflow) scope {
 func (b *builder) mapReduce(f *workflow.File, sc scope) bound.Cost {
 	var total bound.Cost
 	if f.Setup != nil {
-		total = b.phase("setup", f.Setup, b.plan.Where, around{scope: sc}).Worst
+		total = b.phase("setup", f.Setup, b.plan.Where, surroundings{scope: sc}).Worst
 		for _, o := range f.Setup.Outputs {
 			sc.set(o.Name)
 		}
@@ -210,7 +210,7 @@ func (b *builder) mapReduce(f *workflow.File, sc scope) bound.Cost {
 	}
 	sc.set("map.*")
 	if f.Reduce != nil {
-		total = total.Plus(b.phase("reduce", f.Reduce, b.plan.Where, around{scope: sc}).Worst)
+		total = total.Plus(b.phase("reduce", f.Reduce, b.plan.Where, surroundings{scope: sc}).Worst)
 	}
 	return total
 }
@@ -231,7 +231,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	}
 	agents := out.Retry.attempts()
 
-	at := around{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m), held: workflow.LimitNames(m.ItemLimits)}
+	at := surroundings{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m), held: workflow.LimitNames(m.ItemLimits)}
 	at.scope["BIDE_RECOVERED"] = true
 	if agents != bound.Number(1) {
 		at = at.inside(at.scope, Factor{agents, "agents of an item"})
@@ -256,7 +256,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	}
 	var handling bound.Cost
 	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
-		hat := around{scope: at.scope.child("error.*"), limits: at.limits}
+		hat := surroundings{scope: at.scope.child("error.*"), limits: at.limits}
 		handler := b.phase("handlers."+ep.Handler, &workflow.Block{Pos: h[0].Pos, Steps: h}, place, hat)
 		handling = handler.Worst
 	}
@@ -267,7 +267,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 
 // evidence plans the checks of an agent's work, which run again where the handler of one
 // mended something.
-func (b *builder) evidence(m *workflow.Map, place string, at around) bound.Cost {
+func (b *builder) evidence(m *workflow.Map, place string, at surroundings) bound.Cost {
 	if m.Evidence == nil || len(m.Evidence.Checks) == 0 {
 		return bound.Cost{}
 	}
@@ -287,7 +287,7 @@ func (b *builder) checkBase(m *workflow.Map, sc scope) bound.Cost {
 	if m.Evidence == nil {
 		return bound.Cost{}
 	}
-	_, c := b.steps(m.Evidence.Checks, around{scope: sc.child("item", "item.*", "item_id")})
+	_, c := b.steps(m.Evidence.Checks, surroundings{scope: sc.child("item", "item.*", "item_id")})
 	return c
 }
 
@@ -304,7 +304,7 @@ func (b *builder) mergeQueue(f *workflow.File, items bound.Count, sc scope) boun
 	}
 	most := bound.Count{N: int64(mergequeue.Most(int(min(items.N, 1<<24)), q.Batch)), Open: items.Open}
 	runs := bound.Count{N: (most.N + 1) * int64(q.Flaky+1), Open: most.Open} // and the merge into the user's branch
-	at := around{scope: sc}
+	at := surroundings{scope: sc}
 	total := b.phase("merge_queue", &workflow.Block{Pos: q.Pos, Steps: steps}, "in a git worktree that has the merge", at.inside(sc, Factor{runs, "verifies"})).Worst.Times(runs)
 	if len(q.Resolve) > 0 {
 		at = at.inside(sc.child("merge.*"), Factor{most, "merges"})

@@ -114,7 +114,7 @@ func (p *stepPlan) ofAgent(name string) {
 }
 
 // holding is the place of what runs while the limits of a step are held.
-func (p *stepPlan) holding(in around) around {
+func (p *stepPlan) holding(in surroundings) surroundings {
 	in.held = slices.Concat(in.held, workflow.LimitNames(p.of.Limits))
 	return in
 }

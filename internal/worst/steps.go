@@ -12,7 +12,7 @@ import (
 
 // steps plans steps that run one after another. What they set is added to the
 // scope.
-func (b *builder) steps(list []*workflow.Step, at around) ([]*Step, bound.Cost) {
+func (b *builder) steps(list []*workflow.Step, at surroundings) ([]*Step, bound.Cost) {
 	out := make([]*Step, 0, len(list))
 	var total bound.Cost
 	for _, s := range list {
@@ -39,13 +39,13 @@ type stepPlan struct {
 	*builder
 	*Step
 	of *workflow.Step
-	at around
+	at surroundings
 	// once is what surrounds one execution of the action: the loops around the
 	// step, its rounds and its attempts.
-	once around
+	once surroundings
 }
 
-func (b *builder) step(s *workflow.Step, at around) *Step {
+func (b *builder) step(s *workflow.Step, at surroundings) *Step {
 	p := stepPlan{builder: b, of: s, at: at}
 	p.Step = &Step{Path: s.Path, Line: s.Pos.Line, Label: s.Label(), ID: s.ID, Action: s.Action.Kind(), Text: workflow.ActionText(s.Action),
 		Rounds: 1, Afterwards: afterwards(s), Sets: sets(s)}
@@ -203,7 +203,7 @@ func (p *stepPlan) group(as string, steps []*workflow.Step, times bound.Count, o
 	return p.groupIn(p.at, as, steps, times, of, more...)
 }
 
-func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
+func (p *stepPlan) groupIn(at surroundings, as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
 	sc := at.scope.child(p.Sets...)
 	sc.set(more...)
 	in := at.inside(sc)
@@ -258,7 +258,7 @@ func (p *stepPlan) capped(c bound.Cost) bound.Cost {
 	return p.within(c, p.Timeout, p.of.Pos, called(p.of))
 }
 
-func (p *stepPlan) foreach(a *workflow.Foreach, in around) bound.Cost {
+func (p *stepPlan) foreach(a *workflow.Foreach, in surroundings) bound.Cost {
 	n := bound.Count{N: int64(len(a.List)), Open: a.Text != nil || a.Input != nil}
 	if a.MaxItems.Text == nil && a.MaxItems.N > 0 && (n.Open || int64(a.MaxItems.N) < n.N) {
 		n = bound.Number(a.MaxItems.N)
@@ -283,7 +283,7 @@ func (p *stepPlan) foreach(a *workflow.Foreach, in around) bound.Cost {
 }
 
 // loop plans steps in rounds that have variables of their own.
-func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
+func (p *stepPlan) loop(in surroundings, as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
 	sc := in.scope.child(more...)
 	list, c := p.steps(steps, in.inside(sc, Factor{times, of}))
 	p.Groups = append(p.Groups, Group{As: as, Times: times, Steps: list})
@@ -293,7 +293,7 @@ func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times boun
 
 // validate is the validation, and below its threshold what completes it, each
 // time followed by another validation.
-func (p *stepPlan) validate(v *workflow.Validate, in around) bound.Cost {
+func (p *stepPlan) validate(v *workflow.Validate, in surroundings) bound.Cost {
 	again := v.Completions()
 	c := p.groupIn(in, "validate", v.Steps, bound.Number(again+1), "validations")
 	c = p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of)).Times(bound.Number(again + 1))
@@ -306,7 +306,7 @@ func (p *stepPlan) validate(v *workflow.Validate, in around) bound.Cost {
 	return c
 }
 
-func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) bound.Cost {
+func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in surroundings) bound.Cost {
 	n := bound.Number(g.Rounds())
 	c := p.loop(in, "do", g.Do, n, "attempts at the goal", "goal.*", "validation.*")
 	c = c.Plus(p.loop(in, "validate", g.Validate, n, "attempts at the goal", "goal.*", "validation.*", "last.*"))
@@ -314,7 +314,7 @@ func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) bound.Cost {
 }
 
 // call is the steps of another workflow.
-func (p *stepPlan) call(a *workflow.Call, in around) bound.Cost {
+func (p *stepPlan) call(a *workflow.Call, in surroundings) bound.Cost {
 	t := a.Target
 	if t == nil || t.File == nil || slices.Contains(p.visited, t.File) {
 		return bound.Unknown()
