@@ -200,7 +200,7 @@ func TestClockSetBack(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	admit(t, m, now)
 	now = now.Add(-24 * time.Hour)
-	refuse(t, m, now, circuit.HalfOpen, 30*time.Second) // the probe's lease begins anew
+	refuse(t, m, now, circuit.HalfOpen, 30*time.Second) // the probe's lease begins again
 	now = now.Add(30 * time.Second)
 	if m.RetryAfter(now) != 0 || m.Snapshot().Probes[0].Lost {
 		t.Error("to ask for the wait has changed the machine")

@@ -13,7 +13,7 @@ import (
 )
 
 // A breaker whose probes fail stays open for longer each time, in the order of its
-// schedule, and begins anew once it has been closed; a restart changes nothing.
+// schedule, and begins again once it has been closed; a restart changes nothing.
 func TestOpenTimesThatVary(t *testing.T) {
 	schedule := backoff.Schedule{Initial: time.Second, Max: 5 * time.Second}
 	config := circuit.Config{FailureThreshold: 1, SuccessThreshold: 1, HalfOpenRequests: 1, OpenFor: schedule.Base}

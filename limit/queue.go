@@ -9,7 +9,7 @@ import (
 // queue are those who wait at a limit, the first on top.
 type queue []*waiter
 
-// waiter is an attempt that waits. It stands in one queue at a time and takes
+// waiter is an attempt that waits. It is in one queue at a time and takes
 // its key along to the next.
 type waiter struct {
 	key   int64         // smaller is sooner; in billionths of a point

@@ -13,7 +13,7 @@ import (
 )
 
 // storm is the experiment of "Exponential Backoff and Jitter" (Marc Brooker,
-// AWS Architecture Blog, 2015), built anew: clients that all want to change
+// AWS Architecture Blog, 2015), built again: clients that all want to change
 // one row read it, then write it, and the write fails if the row has changed
 // meanwhile. Each way through the network takes about 10ms. It runs in virtual
 // time, driven by the retry machine.

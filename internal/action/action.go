@@ -39,7 +39,7 @@ type Call struct {
 	MaxCost float64
 	// Session is that of an agent to continue with; "": a new one.
 	Session string
-	// Summary is what an earlier attempt of an agent said last, for one that begins anew; "":
+	// Summary is what an earlier attempt of an agent said last, for one that begins again; "":
 	// nothing.
 	Summary string
 	Input   []byte // standard input; nil: nothing

@@ -166,7 +166,7 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 }
 
 // agentWord is one word of a configured command. No word that data begins is an
-// option, unless it stands behind a --; a prompt gets a blank before it.
+// option, unless it is behind a --; a prompt gets a blank before it.
 func agentWord(t *template.Text, sc promptScope, dashes bool) (string, error) {
 	word, origin, err := t.ExpandOrigin(sc)
 	if err != nil || dashes || origin != template.Data || !strings.HasPrefix(word, "-") || !strings.HasPrefix(t.String(), "$") {
@@ -184,7 +184,7 @@ func agentWord(t *template.Text, sc promptScope, dashes bool) (string, error) {
 // longestPrompt bounds a prompt with a summary: Linux takes arguments of 128 KiB.
 const longestPrompt = 120 << 10
 
-// handedOver is the prompt of an agent that begins anew where another, or an earlier
+// handedOver is the prompt of an agent that begins again where another, or an earlier
 // attempt, has said something, which is "" otherwise.
 func handedOver(prompt, summary string) string {
 	whole := prompt + "\n\nAn earlier attempt at this did not come to its end. Look at what it has left before you begin. What it said last:\n\n" + summary

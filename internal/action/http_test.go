@@ -42,7 +42,7 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// TestDroppedRequestIsOfTheNetwork: also on record, where the error is no more.
+// TestDroppedRequestIsOfTheNetwork: also on record, where the error no longer exists.
 func TestDroppedRequestIsOfTheNetwork(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(server.Close)

@@ -10,7 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/proc"
 )
 
-// Log is the output of an attempt as it stands in a file, all of it and word for word.
+// Log is the output of an attempt as it is in a file, all of it and word for word.
 type Log struct {
 	File   string `json:"file"`
 	Size   int64  `json:"size"`

@@ -86,7 +86,7 @@ func TestNoCutLeavesASecret(t *testing.T) {
 	}
 }
 
-// No error about a URL quotes a secret in it that cannot stand at its place, nor
+// No error about a URL quotes a secret in it that cannot be at its place, nor
 // any piece of it.
 func TestSecretsInURLs(t *testing.T) {
 	w := world(t)

@@ -52,7 +52,7 @@ var (
 	portNumber = pattern.Lazy(`^[0-9]+$`)
 )
 
-// inHost reports whether data may stand in the name of a server, behind a part of it: the
+// inHost reports whether data may be in the name of a server, behind a part of it: the
 // whole name, a part of one, or the port.
 func inHost(before, data string) bool {
 	switch {
@@ -64,7 +64,7 @@ func inHost(before, data string) bool {
 	return strings.HasSuffix(before, ":") && portNumber().MatchString(data)
 }
 
-// isBase reports whether data are an address that goes on behind them.
+// isBase reports whether data are an address that continues behind them.
 func isBase(data string) bool {
 	u, err := url.Parse(data)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && serverName().MatchString(u.Host) && !strings.ContainsAny(data, "?#")
@@ -108,7 +108,7 @@ func isJSON(t *template.Text, media string) bool {
 	return media == "application/json" || strings.HasSuffix(media, "+json") || json.Valid([]byte(outline))
 }
 
-// inJSON is data as it stands in a JSON text: in a string a part of it, elsewhere a value,
+// inJSON is data as it is in a JSON text: in a string a part of it, elsewhere a value,
 // which is a string where the data are no JSON.
 func inJSON(before, data string) string {
 	switch {

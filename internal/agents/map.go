@@ -195,7 +195,7 @@ func (x *Map) item(ctx context.Context, index int) (it event.Item, err error) {
 }
 
 // takePast gives an item's past to the first attempt of this life: any later one
-// begins anew.
+// begins again.
 func (x *Map) takePast(index int) past {
 	x.mu.Lock()
 	defer x.mu.Unlock()

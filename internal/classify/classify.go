@@ -93,7 +93,7 @@ func ofLine(line string) Verdict {
 	return Verdict{Network: network().MatchString(line), Timeout: timeout().MatchString(line)}
 }
 
-// serverError is the status of a server error that stands in a line.
+// serverError is the status of a server error that is in a line.
 func serverError(line string) int {
 	if !slices.ContainsFunc(statusWords, func(w string) bool { return strings.Contains(line, w) }) {
 		return 0

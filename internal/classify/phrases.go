@@ -4,7 +4,7 @@ import (
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
-// The phrases, each as programs print it. They stand in lists so that one can
+// The phrases, each as programs print it. They are in lists so that one can
 // be added with the line of the corpus that needs it.
 
 var networkPhrases = []string{
@@ -35,7 +35,7 @@ var limitedPhrases = []string{
 	`(?:hit|reached|exceeded) your (?:usage|session|weekly|daily|hourly|5-hour|monthly|opus|sonnet|\w+) limit`, `hit your limit`, `you have exhausted your (?:capacity|daily quota)`, `terminalquotaerror`, `(?:usage|session|weekly|daily|hourly|5-hour|opus|sonnet) limit (?:reached|exceeded|hit)`, `usage_limit_reached`, `limit reached .{0,20}resets`, `quota will reset after`, `exceeded your current quota`, `exhausted your (?:daily |capacity |current )?(?:quota|capacity)`, `you exceeded your .{0,20}quota`, `insufficient_quota`, `(?:^|[:(] ?|\b(?:api|error|request|token|daily|monthly|usage) )quota exceeded`,
 }
 
-// aboutPhrases stand in lines that speak of a failure and do not tell of one.
+// aboutPhrases are in lines that speak of a failure and do not tell of one.
 var aboutPhrases = []string{
 	`authentication failed`, `access denied`, `permission denied`, `^make(?:\[\d+\])?: \*\*\*`, `\b(?:expected|expects?|wanted|want|assert\w*|should(?:n't)?)\b`, `^\s*(?:ok|pass|passed|=== run|--- pass|✓|✔|√)\b`, `^\s*[✓✔√]`, `\bpassed\b`, `is not defined`, `cannot import`, `undefined:`, `no such (?:option|file)`, `unknown (?:flag|option|field|argument|key)`, `invalid (?:option|value|argument|choice)`, `unrecognized (?:option|argument)`, `^\s*usage:`, `syntaxerror`, `syntax error`, `importerror`, `nameerror`, `unexpected (?:argument|token)`, `unused`, `^\s*(?:#|//|\* |>>> )`, `^\s*[+-] ?(?:if|return|log|fmt|print|except|catch)`, `\b(?:added|fix(?:es|ed)?|docs?|feat|chore|refactor)(?:\([\w-]+\))?: `, `^\s*(?:func|def|class|import|from|const|var|let) `, `retry(?:ing)? succeeded`, `^[\w./-]+\.(?:md|txt|go|py|js|ts|rs):\d+:.*(?:todo|fixme|//|#)`,
 }
@@ -46,9 +46,9 @@ var (
 	limited = all(limitedPhrases)
 	about   = all(aboutPhrases)
 
-	// statusWords: one of them stands in each line that tells of a server error.
+	// statusWords: one of them is in each line that tells of a server error.
 	statusWords = []string{"http", "status", "response", "error", "code", "fail", "returned", "server", "gateway", "unavailable", "upstream", "e50"}
-	// A status counts where one stands: behind HTTP/1.1, error:, status, or
+	// A status counts where one is: behind HTTP/1.1, error:, status, or
 	// before its own words.
 	serverStatus = pattern.Lazy(`http/[\d.]+["']? (5\d\d)\b|\b(?:http|status|response|error|errors?code|fail(?:ed|ure)|returned)(?:[ _-]?(?:status|error|code|response))*(?: of| was| with| from [^ ]+)?[:=]? ?["'(\[]{0,2}(50[0-4]|52\d)\b(?:["')\]:,.;]|\s*$|\s+(?:service|bad|gateway|internal|server|for|from|while|\())|\b(50[0-4]) (?:service (?:temporarily )?unavailable|bad gateway|gateway time-?out|internal server error|server error|origin)|\be(50[0-4])\b|received http code (50[0-4])|error (50[0-4]):`)
 	serverWords  = pattern.Lazy(`internal server error|\bservice (?:temporarily )?unavailable\b|\bbad gateway\b|\bgateway time-?out\b|\bserver error[:.)]|\bserver error\s*$|upstream connect error|serviceunavailable`)

@@ -28,7 +28,7 @@ var exits = map[string]map[int]Verdict{
 	"wait-for-it": {124: {Timeout: true}},
 }
 
-// statuses are all that stand in exits, so that most failures need no parser.
+// statuses are all that are in exits, so that most failures need no parser.
 var statuses = sync.OnceValue(func() (s [256]bool) {
 	for _, m := range exits {
 		for n := range m {

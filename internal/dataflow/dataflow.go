@@ -63,7 +63,7 @@ type Flows struct {
 func New(o Options) *Flows { return &Flows{Options: o} }
 
 // Run runs a pipeline and gives its outputs as JSON values, those that could
-// not be computed left out. prefix stands before the paths of its calls.
+// not be computed left out. prefix is before the paths of its calls.
 func (f *Flows) Run(ctx context.Context, p step.Place, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
 	depth, _ := ctx.Value(depthKey{}).(int)
 	if depth++; depth > deepest {

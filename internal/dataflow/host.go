@@ -45,7 +45,7 @@ func (h *host) event(t event.Type, c *flow.Call) event.Event {
 
 // callRecord is what step_finished carries of a call.
 type callRecord struct {
-	// Value is what it gave, File where that stands if it is large.
+	// Value is what it gave, File where that is if it is large.
 	Value json.RawMessage `json:"value,omitempty"`
 	File  string          `json:"value_file,omitempty"`
 	Sum   string          `json:"value_sha256,omitempty"`
@@ -237,7 +237,7 @@ func needs(err error) string {
 	return "it needs what failed: " + err.Error()
 }
 
-// largeValue is the size in bytes from which a value stands in a file of its
+// largeValue is the size in bytes from which a value is in a file of its
 // own.
 const largeValue = 64 << 10
 

@@ -91,7 +91,7 @@ func (starred) String(line string) string { return strings.ReplaceAll(line, "sec
 
 func (s starred) Place(line string, at int) int { return len(s.String(line[:at])) }
 
-// The caret stands under its place where something before it is hidden.
+// The caret is under its place where something before it is hidden.
 func TestHiddenLine(t *testing.T) {
 	var b strings.Builder
 	p := diag.Problem{Pos: diag.Pos{Line: 1, Column: 13}, EndColumn: 16, Message: "m"}

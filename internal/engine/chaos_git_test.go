@@ -18,7 +18,7 @@ import (
 )
 
 // Isolated maps are killed at their calls of git, bide's own and those of steps: a git
-// that stands before the real one on PATH kills bide, itself or all processes of the run
+// that is before the real one on PATH kills bide, itself or all processes of the run
 // before, in or after the n-th call. What the target branch and the results must be is
 // read from the plan of the workflow, not from another run.
 

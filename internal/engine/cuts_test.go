@@ -144,7 +144,7 @@ func TestNoCutLeavesAPieceOfASecret(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheFile: a secret that stands in the workflow's text, or in that
+// TestSecretsOfTheFile: a secret that is in the workflow's text, or in that
 // of an import, is in no record of a run; a resume reads the file, sees a change
 // of it, also where that is in a line with a secret, and takes a new value.
 func TestSecretsOfTheFile(t *testing.T) {

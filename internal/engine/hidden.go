@@ -5,15 +5,15 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Secrets may stand in a workflow's own text. The texts that a run records are
+// Secrets may be in a workflow's own text. The texts that a run records are
 // then without them, and a resume takes the values from the files as they are:
 // like those that a provider gives, they are asked for again in each life.
 
-// inPlace stands in a recorded text in the place of a secret. Unlike the mask of
+// inPlace is in a recorded text in the place of a secret. Unlike the mask of
 // outputs it can be a value in YAML, so that what is recorded can be read.
 const inPlace = "<secret>"
 
-// literals masks the secrets that stand in the texts of a workflow.
+// literals masks the secrets that are in the texts of a workflow.
 func literals(f *workflow.File) *mask.Masker {
 	m, _ := mask.New(workflow.Literals(f)) // those that are too short a run tells of
 	return m

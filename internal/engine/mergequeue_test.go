@@ -468,7 +468,7 @@ map:
 	}
 }
 
-// Where the user's branch has moved while items run, what is merged then is merged upon it:
+// Where the user's branch has moved while items run, what is merged then is merged on top of it:
 // who breaks with it is refused, and all others land there.
 func TestMergeQueueAndAMovedBranch(t *testing.T) {
 	t.Parallel()

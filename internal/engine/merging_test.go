@@ -179,7 +179,7 @@ reduce:
 	}
 }
 
-// TestBeginsAnewAndIsKilled: where a step fails that was cut short, its item begins anew, in
+// TestBeginsAnewAndIsKilled: where a step fails that was cut short, its item begins again, in
 // a worktree that was put back. A kill just after that does not have the steps taken for
 // done whose files are gone.
 func TestBeginsAnewAndIsKilled(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // Part is what one process does of a run that several share. The journal is its
 // own copy of what the others have recorded, and [Resume] continues from there; the
-// workflow file is the recorded one, whatever stands in its place.
+// workflow file is the recorded one, whatever is in its place.
 type Part struct {
 	// Begin: a life of the run begins here, and is told as such.
 	Begin bool

@@ -205,7 +205,7 @@ func TestAChangedPipelineIsRefused(t *testing.T) {
 	}
 }
 
-// TestADamagedValueIsMadeAgain: a large result stands in a file, which may be
+// TestADamagedValueIsMadeAgain: a large result is in a file, which may be
 // damaged or gone.
 func TestADamagedValueIsMadeAgain(t *testing.T) {
 	t.Parallel()

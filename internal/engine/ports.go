@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// Ports are what a run stands on that is none of this machine: a simulation, a
+// Ports are what a run is on that is none of this machine: a simulation, a
 // replay. The run is composed as any other, of the same parts. It has no
 // journal and no worktrees, starts no process and no goroutine, and writes no
 // file.

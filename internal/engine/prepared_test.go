@@ -9,7 +9,7 @@ import (
 )
 
 // A worktree is prepared again where its preparation was cut short, and where it is gone
-// and made anew; what that puts there is in no commit.
+// and made again; what that puts there is in no commit.
 func TestPreparedAgain(t *testing.T) {
 	t.Parallel()
 	const wait = "if [ ! -e $EV/on ]; then touch $EV/there; sleep 100; fi"

@@ -38,7 +38,7 @@ func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 			return nil, nil
 		}
 		// Somebody has merged it since, or a bide that was killed before it had recorded that. A
-		// run that failed in its merge goes on, and takes away what is left of it.
+		// run that failed in its merge continues, and takes away what is left of it.
 		if is, err := gitwork.NoteMerged(ctx, j, st.Left); err != nil {
 			return nil, err
 		} else if is {

@@ -313,7 +313,7 @@ commands:
 	}
 }
 
-// TestSecretParameters: the value of a parameter that is a secret stands nowhere in
+// TestSecretParameters: the value of a parameter that is a secret is nowhere in
 // the home of a run; a resume has to be given it again, and continues with it.
 func TestSecretParameters(t *testing.T) {
 	t.Parallel()

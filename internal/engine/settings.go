@@ -41,7 +41,7 @@ type Settings struct {
 	// Inputs and Manifest are those of a pipeline.
 	Inputs   map[string]any `json:"inputs,omitempty"`
 	Manifest string         `json:"manifest,omitempty"`
-	// Hidden says that secrets stand in the texts of the run, which are recorded
+	// Hidden says that secrets are in the texts of the run, which are recorded
 	// without them: a resume reads the files.
 	Hidden bool `json:"hidden,omitempty"`
 	// Withheld are the parameters that are secrets: their values are not recorded,

@@ -494,7 +494,7 @@ func TestUnchangedOutput(t *testing.T) {
 }
 
 // TestUnchangedSecret: neither a secret nor a digest by which it could be tried
-// stands in the journal.
+// is in the journal.
 func TestUnchangedSecret(t *testing.T) {
 	b := newBench(t)
 	b.setenv("TOKEN", "very-secret")

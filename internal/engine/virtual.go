@@ -27,7 +27,7 @@ import (
 )
 
 // RunOn takes a workflow or a pipeline from its start to its end on ports. It
-// reads the file's env_files, its work items where they stand in a file, and the
+// reads the file's env_files, its work items where they are in a file, and the
 // pipelines of its steps. It is called
 // on the ports' clock. Where what is on record cannot be read, nothing runs, and the
 // summary has the error.

@@ -84,7 +84,7 @@ func newFinal(p *plan, steps map[string]*planStep, facts []event.Event) *final {
 	return f
 }
 
-// scene is where steps stand, and what they can read.
+// scene is where steps are, and what they can read.
 type scene struct {
 	*final
 	item        int
@@ -233,7 +233,7 @@ func recovered(e event.Event) bool {
 	return json.Unmarshal(e.Data, &d) == nil && d.Recovered
 }
 
-// masked is a text as it stands in a record.
+// masked is a text as it is in a record.
 func (f *final) masked(text string) string {
 	if !f.plan.Secret {
 		return text

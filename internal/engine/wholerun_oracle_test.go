@@ -206,7 +206,7 @@ func (s *standing) apply(e event.Event, life int) {
 		delete(s.running, e.Index)
 	case event.ItemFinished:
 		if e.Status == event.Interrupted {
-			return // its steps stay until it begins anew
+			return // its steps stay until it begins again
 		}
 		s.items[e.Index] = e.Status
 		delete(s.running, e.Index)

@@ -205,7 +205,7 @@ func (m *maker) mapped() {
 	}
 }
 
-// scopeOf is where steps stand, and what they can read there.
+// scopeOf is where steps are, and what they can read there.
 type scopeOf struct {
 	top, item, loop, round, sub bool
 	again                       bool     // it may run again after its end

@@ -19,7 +19,7 @@ import (
 )
 
 // hardToReplay are seeds of runs that were replayed otherwise once: draws of a step that
-// its handler begins anew, a life that is interrupted in the moment in which something
+// its handler begins again, a life that is interrupted in the moment in which something
 // ends, agents that a rate limit turns away in the middle of an attempt, and a process
 // that died when a breaker had counted an attempt that was not recorded yet. The last four
 // are of items that are interrupted after a step that follows on another one had begun.

@@ -270,7 +270,7 @@ func TestSecrets(t *testing.T) {
 }
 
 // TestSealsAreUndone: what was masked in any value is put back, and nothing of a
-// secret stands in the masked one.
+// secret is in the masked one.
 func TestSealsAreUndone(t *testing.T) {
 	const secret = "s3cret~/word"
 	e := newWorld(t).must("secrets: {S: '" + secret + "'}")

@@ -108,7 +108,7 @@ type Counts struct {
 	KindCounts
 }
 
-// ItemCounts are the items of a map, by where they stand.
+// ItemCounts are the items of a map, by where they are.
 type ItemCounts struct {
 	Total     int `json:"total"`
 	Succeeded int `json:"succeeded"`
@@ -185,7 +185,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 // carry are zero and are left out of the JSON.
 //
 //	run_started                Label (workflow name), Data (file, directory, parameters and inputs)
-//	run_resumed                Label, Total, Data (where the items stand; what holds it up, a [Resumed]; the
+//	run_resumed                Label, Total, Data (where the items are; what holds it up, a [Resumed]; the
 //	                           items at once that were asked for; whether its file is another one)
 //	phase_started, …_finished  Phase, Status
 //	step_started               Step, Label, Message (outside of items, the label with its variables filled in, where it has any), Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
@@ -198,7 +198,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	attempt_finished           Step, Attempt, DurationMS: it succeeded; Data (the program that ran if it is not sh, the status of an HTTP answer)
 //	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait], with what was asked for and drawn)
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read; of
-//	                           texts that stand in logs, where)
+//	                           texts that are in logs, where)
 //	step_requeued              Step: what is recorded of it is forgotten, and it runs again
 //	foreach_started            Step, Total, Data (the values of the foreach): the
 //	                           foreach runs its steps for these and no others, in every life of the run
@@ -284,7 +284,7 @@ type Event struct {
 	// resume, to the nanosecond, the decision that the event tells of included.
 	Retry *driver.State `json:"retry,omitempty"`
 
-	// Data is the rest, as a JSON object. Its members stand beside the other
+	// Data is the rest, as a JSON object. Its members are beside the other
 	// fields in the output of `bide events --json`.
 	Data json.RawMessage `json:"data,omitempty"`
 }
@@ -475,7 +475,7 @@ type ChainPause struct {
 	Down  bool      `json:"down,omitempty"`
 }
 
-// Resumed is a recorded pause as it stands in a later life of the run. Where the clock has
+// Resumed is a recorded pause as it is in a later life of the run. Where the clock has
 // been set back since, it is no longer than what was decided.
 func (p Pause) Resumed(now time.Time) Pause {
 	if back := p.Noted.Sub(now); !p.Noted.IsZero() && back > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// longestName is how many runes of an item's value stand in its name.
+// longestName is how many runes of an item's value are in its name.
 const longestName = 40
 
 // Name is what a person knows an item by, where the file gives it no label: the

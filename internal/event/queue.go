@@ -23,7 +23,7 @@ const (
 // costs more than all that it does with them.
 const restEvery = 10 * time.Millisecond
 
-// Queue stands between a run and somebody who watches it. Emit never waits for
+// Queue is between a run and somebody who watches it. Emit never waits for
 // the watcher: what a slow one has not taken yet waits in memory, and beyond
 // QueueSize in a file, in its order. So a stuck terminal or pipe stops nothing
 // but itself. Where that file is full or cannot be written, events are dropped,

@@ -29,7 +29,7 @@ func (n *ref) eval(r Resolver) (any, error) {
 	return checked(v)
 }
 
-// checked is a value, or the error that stands in the place of one that cannot be read.
+// checked is a value, or the error that is in the place of one that cannot be read.
 func checked(v any) (any, error) {
 	if err, lost := v.(error); lost {
 		return nil, err

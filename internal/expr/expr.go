@@ -1,4 +1,4 @@
-// Package expr is the one expression language of bide. It is what stands in
+// Package expr is the one expression language of bide. It is what is in
 // when, filter, if and sort_by, and it owns the paths (item.files[0].name)
 // that templates use too.
 //
@@ -176,7 +176,7 @@ func Has(r Resolver, p Path) bool {
 // String is the source.
 func (e *Expr) String() string { return e.src }
 
-// quoteAt shows what stands at i of src, for a message.
+// quoteAt shows what is at i of src, for a message.
 func quoteAt(src string, i int) string {
 	if i >= len(src) {
 		return "the end"

@@ -138,7 +138,7 @@ func (p *parser) parseNot() (node, error) {
 	return p.parseComparison()
 }
 
-// endsOperand reports whether what follows can only stand after an operand, so
+// endsOperand reports whether what follows can only be after an operand, so
 // that the keyword before it is a name: `not == 1`, `item.a && in`.
 func (p *parser) endsOperand() bool {
 	p.space()

@@ -26,7 +26,7 @@ func Sign(class, step, message string) Signature {
 	return Signature{class, unplaced(step), Pattern(message)}
 }
 
-// lastError stands in the message of package retry before the error of the last attempt.
+// lastError is in the message of package retry before the error of the last attempt.
 const lastError = "; the last error was: "
 
 // unplaced is the path of a step without its round: in each round it is the same step.

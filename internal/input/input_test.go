@@ -377,7 +377,7 @@ func TestPathIntoNull(t *testing.T) {
 	}
 }
 
-// What stands behind an empty array is found.
+// What is behind an empty array is found.
 func TestPathBehindAnEmptyArray(t *testing.T) {
 	doc, err := value.Parse([]byte(`{"items": [[], [{"a": 1}], null, [{"a": null}]]}`))
 	if err != nil {

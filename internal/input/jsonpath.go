@@ -93,7 +93,7 @@ func evaluate(ctx context.Context, x jp.Expr, path string, v any, yield func(any
 }
 
 // get evaluates a path segment by segment. In one go, the library loses what
-// stands behind an empty array, its filters do not survive a null, and the
+// is behind an empty array, its filters do not survive a null, and the
 // order of what it finds in objects is another one each time.
 func get(ctx context.Context, x jp.Expr, v any, yield func(any) error) error {
 	for len(x) > 0 {

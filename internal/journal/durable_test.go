@@ -22,7 +22,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// spy stands before the journal's sync: at each call it keeps what the disk
+// spy is before the journal's sync: at each call it keeps what the disk
 // would have afterwards.
 type spy struct {
 	mu     sync.Mutex

@@ -81,7 +81,7 @@ func LogName(path string, itemAttempt int) string {
 // "agent", …) of one attempt of a step:
 // logs/<thousands>/<item>.<step>.<attempt>.<stream>, where items are grouped by
 // thousands so that no directory grows without end, and steps outside of items
-// stand under "run". index 0 is no item.
+// are under "run". index 0 is no item.
 func (r *Reader) OutputFile(index int, step string, attempt int, stream string) string {
 	name := fmt.Sprintf("%s.%d.%s", fileName(step), attempt, fileName(stream))
 	if index > 0 {

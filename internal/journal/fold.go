@@ -201,7 +201,7 @@ func (s *State) Limited(now time.Time) bool {
 	return s.Pause.Until.After(now)
 }
 
-// settle ends what is in flight: its process is no more. died says that the
+// settle ends what is in flight: its process no longer exists. died says that the
 // process did not end by itself, which counts as a recovery of what it had in
 // flight.
 func (s *State) settle(died bool) {
@@ -257,7 +257,7 @@ func (s *State) applyStep(e event.Event) {
 	switch e.Type {
 	case event.StepStarted:
 		// A step that was not over continues with the waits that it had; any
-		// other begins anew.
+		// other begins again.
 		if step.Status != event.Running && step.Status != event.Interrupted {
 			step = step.again(e.Seq)
 		}
@@ -305,7 +305,7 @@ func (s *State) applyStep(e event.Event) {
 	put(&s.Steps, e.Step, step)
 }
 
-// again is a step that is over and begins anew. What is inside of it and has ended stays
+// again is a step that is over and begins again. What is inside of it and has ended stays
 // so: only what has failed of it is tried again.
 func (s StepRecord) again(seq int64) StepRecord {
 	if s.Status != event.Failed {
@@ -416,7 +416,7 @@ func (s *State) applyItem(e event.Event) error {
 		t.set(e.Index, ItemRunning)
 		t.attempt(e.Index, e.Attempt)
 		t.update(e.Index, func(x *special) {
-			if !x.left { // a process that gave it back and starts it again begins anew
+			if !x.left { // a process that gave it back and starts it again begins again
 				x.since = e.Seq
 			}
 			x.left = false

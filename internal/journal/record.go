@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/retry/driver"
 )
 
-// A record is an event as it stands in a row of the table events: an object of
+// A record is an event as it is in a row of the table events: an object of
 // JSON without blanks, whose members have names of one letter. Members that
 // are zero or empty are left out. FORMAT.md tells the letters.
 //

@@ -233,7 +233,7 @@ type ItemRecord struct {
 	// Since is the number of the item_started with which the steps begin that
 	// belong to an item in flight, over all lives of the run in which it was
 	// ([Reader.ItemSteps]), or of the item_handler_due with which those of its
-	// handler do; 0 for an item that begins anew, or is done.
+	// handler do; 0 for an item that begins again, or is done.
 	Since int64
 	// Failed is the number of the item_retry_scheduled of the attempt that failed
 	// last, since the item began or was requeued; 0 for none.

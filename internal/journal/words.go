@@ -2,7 +2,7 @@ package journal
 
 import "github.com/bide-dev/bide/internal/event"
 
-// vocabulary is the words that stand in records as numbers; a word's number is
+// vocabulary is the words that are in records as numbers; a word's number is
 // its place plus one. It is part of the format and stays as it is: words that came
 // later stand as text. A fold compares numbers and decodes no text for items.
 var vocabulary = []string{

@@ -184,9 +184,9 @@ func refsOf(list []journal.DeadLetter) (refs []journal.LetterRef) {
 	return refs
 }
 
-// node is a step as a tree: the oracle of which steps stand in which has no texts of paths.
+// node is a step as a tree: the oracle of which steps are in which has no texts of paths.
 type node struct {
-	name   string // what stands behind the path of its parent
+	name   string // what is behind the path of its parent
 	parent *node
 	label  string
 	seq    int

@@ -32,7 +32,7 @@ type ran struct {
 }
 
 // Steps lists the steps that are to be forgotten so that one runs again: with
-// the ones that it stands in, and the ones that stand in it.
+// the ones that it is in, and the ones that are in it.
 func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name string, onward bool) ([]string, error) {
 	steps, err := ranSteps(ctx, j, st)
 	if err != nil {
@@ -88,7 +88,7 @@ func ranSteps(ctx context.Context, j *journal.Journal, st *journal.State) ([]ran
 	return slices.SortedFunc(maps.Values(known), func(a, b ran) int { return cmp.Compare(a.seq, b.seq) }), nil
 }
 
-// inside reports whether a step stands in another one: in a round of its loop,
+// inside reports whether a step is in another one: in a round of its loop,
 // or in its handlers.
 func inside(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)

@@ -82,7 +82,7 @@ type Home struct {
 	stamp  stamp
 	limits map[string]*shared
 	lines  map[string]*line // by the names that are asked for together
-	stir   chan struct{}    // closed, and made anew, when something was given back here
+	stir   chan struct{}    // closed, and made again, when something was given back here
 }
 
 // stamp tells one content of a file from another.

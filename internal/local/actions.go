@@ -139,7 +139,7 @@ func (a *Actions) Keep(c *step.Call, res action.Result) (action.Result, error) {
 	return res, err
 }
 
-// logs says in a result where the outputs stand word for word: where no secret is masked
+// logs says in a result where the outputs are word for word: where no secret is masked
 // in their files, and every life of the run has these. limit is how long a variable may be.
 func (a *Actions) logs(res *action.Result, limit int64) {
 	if a.Apart || res.Usage != nil || res.FileErr != nil {

@@ -56,7 +56,7 @@ type place struct {
 	path  string
 }
 
-// Unsound gives the facts by which the steps begin anew whose outputs are not whole, and
+// Unsound gives the facts by which the steps begin again whose outputs are not whole, and
 // with them the rounds that they are of, and their items.
 func Unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]event.Event, error) {
 	if st.Status != event.Running && st.Status != event.Interrupted {

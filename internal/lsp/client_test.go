@@ -144,7 +144,7 @@ func decodeIn[T any](t testing.TB, raw json.RawMessage) T {
 }
 
 // place gives the parameters for the place of a mark in a text: the nth time that
-// word stands in it, its first character.
+// word is in it, its first character.
 func place(uri, text, word string, nth int) map[string]any {
 	offset := 0
 	for {

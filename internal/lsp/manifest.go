@@ -114,7 +114,7 @@ func inText(line string) bool {
 	return ok && strings.Trim(value, " {") != "" && !strings.Contains(value, ": ")
 }
 
-// manifestKeys gives the keys that may stand under a path and are not written.
+// manifestKeys gives the keys that may be under a path and are not written.
 func manifestKeys(d *document, path, written []string, at int) []item {
 	var items []item
 	after := ": "

@@ -112,7 +112,7 @@ func (f *pipelineFile) symbols(d *document) []documentSymbol {
 	for _, s := range f.info.Symbols {
 		kind := kinds[s.Kind]
 		if kind == 0 {
-			continue // it stands inside an expression
+			continue // it is inside an expression
 		}
 		detail := ""
 		if s.Type != nil && s.Type.Kind != types.InvalidKind {
@@ -193,7 +193,7 @@ func (f *pipelineFile) doubleNames() map[syntax.Span]string {
 	return both
 }
 
-// hover explains what stands at a place.
+// hover explains what is at a place.
 func (s *server) hover(d *document, _ documentParams, at int) (any, error) {
 	text, span := d.kind.hover(d, at)
 	if text == "" {

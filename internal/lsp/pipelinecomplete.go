@@ -126,7 +126,7 @@ func (f *pipelineFile) functions(at int32) []item {
 	return items
 }
 
-// members lists what can stand after the dot before an offset: the fields of a
+// members lists what can be after the dot before an offset: the fields of a
 // variable, or what a namespace has.
 func (f *pipelineFile) members(at int32) []item {
 	path := pathBefore(string(f.file.Src), at)
@@ -191,7 +191,7 @@ func pathBefore(src string, at int32) []string {
 }
 
 // namespaces lists the next parts of the full names that begin with a prefix,
-// and after it what stands in that namespace itself.
+// and after it what is in that namespace itself.
 func namespaces(env *check.Env, prefix string) []item {
 	items := map[string]item{}
 	for _, full := range env.Functions() {

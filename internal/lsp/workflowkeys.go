@@ -12,7 +12,7 @@ import (
 )
 
 // form is a place of the schema of workflow files, without references and
-// alternatives: what may stand there in one of the forms that it takes.
+// alternatives: what may be there in one of the forms that it takes.
 type form struct {
 	object string // the definition that it stands in, as workflow.FieldInfo has it; "" for none
 	node   map[string]any
@@ -61,7 +61,7 @@ func expand(object string, node map[string]any, seen map[string]bool) []form {
 	return out
 }
 
-// formsAt gives what may stand under a path of keys, "" for a place in a list.
+// formsAt gives what may be under a path of keys, "" for a place in a list.
 func formsAt(path []string) []form {
 	forms := expand("", schema(), map[string]bool{})
 	for _, key := range path {
@@ -90,7 +90,7 @@ type keyInfo struct {
 	inert        bool
 }
 
-// keysAt gives the keys of the maps that may stand under a path.
+// keysAt gives the keys of the maps that may be under a path.
 func keysAt(path []string) map[string]keyInfo {
 	keys := map[string]keyInfo{}
 	for _, f := range formsAt(path) {

@@ -18,7 +18,7 @@ type yamlName struct {
 	section string // "": a variable
 }
 
-// namePlace is a place where a name stands.
+// namePlace is a place where a name is.
 type namePlace struct {
 	name    yamlName
 	span    syntax.Span // of the name alone

@@ -46,7 +46,7 @@ func TestWorkflowNames(t *testing.T) {
 	for _, x := range []struct {
 		word  string
 		nth   int
-		marks string // what stands at the places, in their order
+		marks string // what is at the places, in their order
 		to    string
 		text  []string // what must be in the text then
 	}{

@@ -21,13 +21,13 @@ func tree(text string) *yaml.Node {
 // maxYAML is the largest YAML text that is read for more than its problems.
 const maxYAML = 1 << 20
 
-// yamlPlace is where a scalar stands.
+// yamlPlace is where a scalar is.
 type yamlPlace struct {
 	node  *yaml.Node
 	path  []string // the keys around it, "" for a place in a list; of a key without the key itself
 	isKey bool
 	value *yaml.Node // of a key
-	// siblings are the keys that stand beside it in its map.
+	// siblings are the keys that are beside it in its map.
 	siblings []string
 }
 
@@ -166,7 +166,7 @@ func (d *document) yamlAt(at int) (yamlPlace, syntax.Span, bool) {
 }
 
 // inValue reports whether what follows a text on its line is a value: a key and a
-// colon stand before it.
+// colon are before it.
 func inValue(line string) bool {
 	line = strings.TrimRight(strings.TrimLeft(line, " -"), " ")
 	i := strings.LastIndexByte(line, ':')

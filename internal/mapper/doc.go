@@ -7,7 +7,7 @@
 // other. A worker tells how its agent ended and that it is free, in one message,
 // and waits for its next job. A turn takes the messages in their order, records
 // what the machine decides, and gives jobs to the workers that are free. So facts
-// stand in the order of the decisions, and no lock is held over anything that takes
+// are in the order of the decisions, and no lock is held over anything that takes
 // time. Who tells something takes the turn, if it is nobody's, and then finds its
 // next job there: to wake another goroutine for it, and to be woken by that one,
 // costs more than the decision. The loop takes it for what is due without a message,

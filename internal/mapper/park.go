@@ -24,7 +24,7 @@ func (x *Map) park(e *ending, now time.Time) {
 		facts = x.counted(now)
 	}
 	x.record(append(facts, x.usedFact(e, now)...)...)
-	own := *e // the worker goes on to another item
+	own := *e // the worker continues to another item
 	value.Put(&x.parked, e.a.Item.Index, &own)
 	e.Parked()
 }

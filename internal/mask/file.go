@@ -9,7 +9,7 @@ import (
 
 // File keeps a text of any length masked on the disk, and remembers in memory
 // what was masked, so that its owner can read the text back as it was. The
-// memory it takes is in proportion to how often a secret stands in the text.
+// memory it takes is in proportion to how often a secret is in the text.
 // It is not safe for concurrent use.
 type File struct {
 	f      *os.File

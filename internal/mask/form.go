@@ -33,7 +33,7 @@ type reader uint8
 
 const (
 	exactly   reader = iota
-	wrapped          // line ends may stand between its characters
+	wrapped          // line ends may be between its characters
 	inPercent        // any byte may stand as %XX, and a blank as +
 	inJSON           // any character may stand as \uXXXX or by its short escape
 )
@@ -41,7 +41,7 @@ const (
 // maxWrap is how many bytes one byte of a pattern takes at most: as \u0041.
 const maxWrap = 6
 
-// match gives the length in s of the pattern that stands at its beginning; 0
+// match gives the length in s of the pattern that is at its beginning; 0
 // for none. more reports that s ends within what may be the pattern.
 func (p *pattern) match(s string) (n int, more bool) {
 	switch p.read {
@@ -211,10 +211,10 @@ func aligned(name string, e *base64.Encoding, v string) []form {
 	var out []form
 	for before := range 3 {
 		s := e.WithPadding(base64.NoPadding).EncodeToString([]byte(strings.Repeat("\x00", before) + v))
-		from := []int{0, 2, 3}[before] // characters that hold bits of what stands before
+		from := []int{0, 2, 3}[before] // characters that hold bits of what is before
 		to := len(s)
 		if (before+len(v))%3 != 0 {
-			to-- // the last character also holds bits of what stands after
+			to-- // the last character also holds bits of what is after
 		}
 		if to-from >= MinLength {
 			out = append(out, form{fmt.Sprint(name, " ", before), s[from:to], wrapped})

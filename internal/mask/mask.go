@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden stands in the place of a secret.
+// Hidden is in the place of a secret.
 const Hidden = "***"
 
 // MinLength is the length in bytes below which a value, or one line of a
@@ -244,7 +244,7 @@ func (m *Masker) find(s string, start int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// at gives the length in s of the longest pattern that stands at s[i:].
+// at gives the length in s of the longest pattern that is at s[i:].
 func (m *Masker) at(s string, i int) int {
 	for _, p := range m.patterns {
 		if n, _ := p.match(s[i:]); n > 0 {

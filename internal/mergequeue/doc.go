@@ -1,4 +1,4 @@
-// Package mergequeue decides what a merge queue does next: which items are merged upon
+// Package mergequeue decides what a merge queue does next: which items are merged on top of
 // what, which merge is verified, which items land in the run's branch, and who breaks the
 // merge where a verify fails. It knows neither git nor processes: it is told how each
 // action went.

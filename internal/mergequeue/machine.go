@@ -9,7 +9,7 @@ import (
 // Commit is a commit with its tree.
 type Commit struct{ ID, Tree string }
 
-// Merge is the merge of an item's work upon what was before it. Item is its index.
+// Merge is the merge of an item's work on top of what was before it. Item is its index.
 type Merge struct {
 	Commit
 	Item int
@@ -239,7 +239,7 @@ func (m *Machine) Nothing() (ended bool) {
 	return true
 }
 
-// Conflicted tells that an item cannot be merged upon what it was to be merged upon. It
+// Conflicted tells that an item cannot be merged on top of what it was to be merged on top of. It
 // is refused if that has landed. Else it comes later, since what it is in conflict with
 // may not land.
 func (m *Machine) Conflicted() (refused bool) {
@@ -349,7 +349,7 @@ func (m *Machine) baseVerified(green bool) {
 func (m *Machine) Probe() { m.now.held = false }
 
 // Moved says that what others commit has changed the base during a hold: that is verified
-// next, instead of the base that was red, and then all that is not landed is merged upon it.
+// next, instead of the base that was red, and then all that is not landed is merged on top of it.
 func (m *Machine) Moved() {
 	m.waiting = slices.Insert(m.waiting, 0, m.now.merged()...)
 	m.now = &chain{red: true}

@@ -251,7 +251,7 @@ func TestCostOfACulprit(t *testing.T) {
 }
 
 // A base that is red, and that others mend during a hold: what they commit is verified, and
-// all goes on upon it.
+// all continues upon it.
 func TestMendedInAHold(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{1, 3, 8} {

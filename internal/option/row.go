@@ -1,4 +1,4 @@
-// Package option is the one table of the options of a call: what may stand in
+// Package option is the one table of the options of a call: what may be in
 // retry_config of a workflow file, in the with clause of a pipeline, and among
 // the flags of exec, batch and backoff.
 //
@@ -196,7 +196,7 @@ func pointers(rows []Row) []*Row {
 	return out
 }
 
-// For gives the options that may stand in any of some places.
+// For gives the options that may be in any of some places.
 func For(in Layer) []*Row {
 	return slices.DeleteFunc(slices.Clone(Table()), func(r *Row) bool { return r.In&in == 0 })
 }

@@ -36,7 +36,7 @@ var rows = []Row{
 		Doc:   "How the delays are varied at random; true means factor."},
 	{Name: "jitter_factor", Kind: Number, Greatest: 1, Default: "0.3", In: File | Command | InRule, Of: "factor", Example: "0.5",
 		field: of(func(s *Settings) *float64 { return &s.JitterFactor }),
-		Doc:   "For jitter: factor. The share of a delay by which it may be shorter or longer."},
+		Doc:   "For jitter: factor, the share of a delay by which it may be shorter or longer."},
 	{Name: "retry_on", Kind: Matchers, Default: "every error", In: everywhere, Example: "[network, {pattern: 'try later'}]", Shown: "[network, timeout]",
 		field: of(func(s *Settings) *[]Matcher { return &s.RetryOn }),
 		Doc:   "Which errors are retried."},

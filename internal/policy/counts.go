@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Counts are the numbers of items by where they stand. Every item is in
+// Counts are the numbers of items by where they are. Every item is in
 // exactly one of Pending, Running, Retrying, Succeeded, Failed, Skipped and
 // Unchanged; their sum is Total.
 type Counts struct {
@@ -52,7 +52,7 @@ func (c *Counts) add(f Fate) {
 	}
 }
 
-// Counts gives the numbers of items by where they stand.
+// Counts gives the numbers of items by where they are.
 func (m *Machine) Counts() Counts { return m.counts }
 
 // ClassCount is how often an error class was seen, with one example.

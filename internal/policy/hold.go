@@ -273,7 +273,7 @@ func (m *Machine) observe(v *Verdict, s *slot, o Outcome, limited bool, now time
 		return true
 	case o.Cancelled, limited:
 		return false
-	case m.alike(&o): // also while the map stops; then a probe is made anew in the next life of the run
+	case m.alike(&o): // also while the map stops; then a probe is made again in the next life of the run
 		if h.on.Canary {
 			h.on.Signature, h.on.Message = o.sign(), failureText(o.Err)
 		}
@@ -551,7 +551,7 @@ type Ended struct {
 
 // RestoreEnds tells the machine how the last attempts ended, in their order, so that what
 // begins to fail alike is known after a resume as well. It is called after all items are
-// restored, before the first Started. What is given back of them begins anew.
+// restored, before the first Started. What is given back of them begins again.
 func (m *Machine) RestoreEnds(ends []Ended) {
 	h := m.hold
 	if h == nil || h.on != nil {

@@ -302,7 +302,7 @@ func TestHeldAttemptsCostNothing(t *testing.T) {
 	}
 }
 
-// TestHoldSurvives: a machine that is made anew in each state goes the same way.
+// TestHoldSurvives: a machine that is made again in each state goes the same way.
 func TestHoldSurvives(t *testing.T) {
 	t.Parallel()
 	m, err := policy.New(policy.Config{MaxParallel: 2, SameError: &policy.SameError{}}, 30)

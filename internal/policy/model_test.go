@@ -14,7 +14,7 @@ import (
 )
 
 // model is the machine written down as plainly as can be: every item has a
-// word for where it stands, and every question is answered by looking at all
+// word for where it is, and every question is answered by looking at all
 // of them. Place 0 of each list is not used.
 type model struct {
 	cfg       Config

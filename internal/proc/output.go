@@ -45,7 +45,7 @@ func (o Output) Omitted() int64 {
 }
 
 // Bytes is the captured value. Where the stream was longer than the limit, a
-// line "… N bytes left out …" stands between its head and its tail; a
+// line "… N bytes left out …" is between its head and its tail; a
 // character cut in two by the limit counts as left out.
 func (o Output) Bytes() []byte {
 	if !o.Truncated {

@@ -27,7 +27,7 @@ import (
 //	64      40    boot id
 //	128     24·n  slots: process group (0: free), earliest start, latest start
 //
-// Numbers are in the byte order of the machine. The first 128 bytes stand in a
+// Numbers are in the byte order of the machine. The first 128 bytes are in a
 // file of their own as well: who truncates the list takes the groups from it, but
 // by the supervisor's id its processes are found all the same.
 const (

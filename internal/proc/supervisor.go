@@ -198,7 +198,7 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 // it would be stopped where it wants to read a password, instead of being told
 // that nobody is there. To lead a session keeps it off. Where there is no
 // terminal, to lead a group is enough; it costs less, since Linux shares out the
-// processors session by session and begins anew with each.
+// processors session by session and begins again with each.
 func onTerminal() bool {
 	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestExplainKilled(t *testing.T) {
 }
 
 // TestExplainBoundsEveryKind: each kind of action and each key of a step that has
-// steps or a time stands in a file whose bound is checked.
+// steps or a time is in a file whose bound is checked.
 func TestExplainBoundsEveryKind(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -264,7 +264,7 @@ type end struct {
 	exit, then    int           // the status of the first that fails, and of the others
 	takes         time.Duration // where nothing bounds the attempt
 	early         bool          // it does not take all of its time
-	period        int           // after so many all begins anew; 0: never
+	period        int           // after so many all begins again; 0: never
 	hint          time.Duration // the wait that a failure asks for
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// What stands inside of something that has a bound has no other one, and none
+// What is inside of something that has a bound has no other one, and none
 // that is larger.
 func TestNothingOutlivesWhatItIsIn(t *testing.T) {
 	f, problems := workflow.Parse("x.yml", []byte(`

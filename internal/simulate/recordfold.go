@@ -56,7 +56,7 @@ type folder struct {
 // beginnings count how often steps were tried in a life.
 type beginnings struct {
 	begun   map[attemptKey]int // a step that a loop around it begins again
-	givenUp map[attemptKey]int // by its retry policy, which its handler may have begin anew
+	givenUp map[attemptKey]int // by its retry policy, which its handler may have begin again
 }
 
 func newBeginnings() beginnings { return beginnings{map[attemptKey]int{}, map[attemptKey]int{}} }

@@ -94,7 +94,7 @@ func TestSchemaHasTheReadersKeys(t *testing.T) {
 	at := func(path ...string) map[string]any {
 		v := any(s)
 		for _, p := range path {
-			if p == "object" { // of the two that may stand there
+			if p == "object" { // of the two that may be there
 				v = v.(map[string]any)["anyOf"].([]any)[1]
 			} else {
 				v = v.(map[string]any)[p]

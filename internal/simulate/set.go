@@ -17,7 +17,7 @@ import (
 )
 
 // Set changes values in the text of a workflow file. Each change is PATH=VALUE:
-// the path as it stands in the file, such as commands[0].retry.attempts or
+// the path as it is in the file, such as commands[0].retry.attempts or
 // map.max_parallel, whose first part may also be the name or the id of a step;
 // the value as in YAML. What the path leads to is made where it is not there.
 // The error names every change that cannot be made.

@@ -305,7 +305,7 @@ type twoState struct {
 }
 
 // eraCycles is how many outages there are in an era on the average. Each era
-// begins anew, so that what comes after a long time is known without all that was
+// begins again, so that what comes after a long time is known without all that was
 // before it.
 const eraCycles = 1000
 
@@ -426,7 +426,7 @@ func (w *world) result(d *module.Definition) string {
 	return text
 }
 
-// file is what stands in a file that a step would have made.
+// file is what is in a file that a step would have made.
 func (w *world) file(list bool) []byte {
 	if list {
 		return []byte(w.lines())

@@ -223,11 +223,11 @@ func (x *Executor) countStep(p Place, path string, out Outcome) {
 	x.Tally.Add(path, out)
 }
 
-// Inline is how many bytes of an output stand in a record; the whole of a
+// Inline is how many bytes of an output are in a record; the whole of a
 // larger one is a file. To make a file costs more than to write 16 KiB.
 const Inline = 16 << 10
 
-// Glance is how many bytes of an output stand in a record where all of it is in a file
+// Glance is how many bytes of an output are in a record where all of it is in a file
 // that whoever wants it reads.
 const Glance = 768
 
@@ -240,7 +240,7 @@ func (x *Executor) text(s string) mask.Text { return x.Values.Mask().Text(s) }
 // Clip shortens an output for a record: its head and its tail stay.
 func (x *Executor) Clip(s string) string { return x.text(s).Ends(Inline) }
 
-// Filed is Clip of an output that a file has as well: what is in it stands there once.
+// Filed is Clip of an output that a file has as well: what is in it is there once.
 // Whoever reads it reads no file that a variable cannot hold, and has the ends of that here.
 func (x *Executor) Filed(s string) string {
 	if len(s) <= Inline || len(s) > MaxVar {

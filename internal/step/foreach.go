@@ -72,7 +72,7 @@ type loop struct {
 	a    *workflow.Foreach
 	path string
 	list []any
-	outs []any // texts, or where they stand
+	outs []any // texts, or where they are
 	errs []error
 	over []bool    // an earlier life of the run has ended the round
 	wide *widening // nil: as many run at once as there are workers
@@ -146,7 +146,7 @@ func (f *loop) round(ctx context.Context, i int) error {
 	return err
 }
 
-// roundOutput is what a round gave, whose place is p: a text, or where it stands.
+// roundOutput is what a round gave, whose place is p: a text, or where it is.
 func (p Place) roundOutput() any {
 	last, ok := p.Scope.Lookup("last.output")
 	if !ok {

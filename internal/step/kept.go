@@ -10,7 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// What a step prints stands once, in its log: where it is too large for the record, the
+// What a step prints is stored once, in its log: where it is too large for the record, the
 // variables that have it refer to that, and so does what is recorded of them.
 
 // kept is a text that a variable has, in the log of an output.
@@ -50,7 +50,7 @@ func (p printed) refer(v any) any {
 }
 
 // joined is texts, one a line, of as many bytes as a variable may have. Of those that
-// stand in logs it reads as many as are in it.
+// are in logs it reads as many as are in it.
 func (x *Executor) joined(texts []any) (string, error) {
 	size := max(0, len(texts)-1)
 	for _, t := range texts {
@@ -92,7 +92,7 @@ func gather(texts iter.Seq[any], size int) (list []string, err error) {
 	return list, nil
 }
 
-// takeKept takes out of variables what stands in logs, and says where in them it was.
+// takeKept takes out of variables what is in logs, and says where in them it was.
 func takeKept(set map[string]any) (map[string]any, map[string]action.Log) {
 	var logs map[string]action.Log
 	out, _ := value.ReplaceKept(set, "", func(path string, k value.Kept) (any, error) {

@@ -23,7 +23,7 @@ type Lifecycle struct {
 	cut  time.Time     // when it was interrupted
 	done chan struct{} // closed when why is set
 	over chan struct{} // closed when what has begun is not to be finished either
-	stir chan struct{} // closed, and made anew, when those who sleep are to look again
+	stir chan struct{} // closed, and made again, when those who sleep are to look again
 	held chan struct{} // closed when the run continues that is held; nil: it is not held
 	now  int           // how often it was said that nothing is to be waited for any longer
 	ends int           // how often that was said, of all or of the pauses of agents

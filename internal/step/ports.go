@@ -47,7 +47,7 @@ type Actions interface {
 	// Keep has the output of a step that is made of others, or of an answer, in a log of
 	// its own, and says so in the result, where this machine has such logs.
 	Keep(c *Call, res action.Result) (action.Result, error)
-	// Text reads an output that stands in a log.
+	// Text reads an output that is in a log.
 	Text(log action.Log) (string, error)
 	// Output gives the whole output of an attempt, whatever its size.
 	Output(ctx context.Context, res action.Result) ([]byte, error)
@@ -79,7 +79,7 @@ type Call struct {
 	Timeout time.Duration // of this attempt; 0: none
 	Stall   time.Duration // how long it may print nothing; 0: any time
 	Session string        // an agent's, to go on with; "": a new one
-	Summary string        // what an earlier attempt said last, for an agent that begins anew
+	Summary string        // what an earlier attempt said last, for an agent that begins again
 	Scope   *vars.Scope   // for reading
 	Dir     string
 	Environ environ.Local
@@ -142,7 +142,7 @@ func (p Address) Round(n int) Address {
 	return p
 }
 
-// Event is an event of a step that stands here.
+// Event is an event of a step that is here.
 func (p Address) Event(t event.Type, path string) event.Event {
 	return event.Event{Type: t, Phase: p.Phase, Step: path, Item: p.Item, Index: p.Index}
 }

@@ -88,7 +88,7 @@ type Sealed struct {
 	// Last are the names of more variables that are what the variable last is: a
 	// step's result goes by the kind of its action and by its id as well.
 	Last []string `json:"last,omitempty"`
-	// Kept are the texts in Vars that stand in logs, by their places in it, where Vars has
+	// Kept are the texts in Vars that are in logs, by their places in it, where Vars has
 	// null.
 	Kept map[string]action.Log `json:"kept,omitempty"`
 }

@@ -29,7 +29,7 @@ type Tried struct {
 	Full    bool   `json:"full,omitempty"`
 }
 
-// lastErrors bounds what of a failure's message stands in the environment.
+// lastErrors bounds what of a failure's message is in the environment.
 const lastErrors = 8 << 10
 
 // former is what an attempt knows of the one before it.
@@ -62,7 +62,7 @@ func (x *Executor) After(p Place, n int, last error) Place {
 }
 
 // handsOver reports whether an attempt of an agent takes over where the one before it
-// stopped: it continues its session, or begins anew with what that said last.
+// stopped: it continues its session, or begins again with what that said last.
 func (x *Executor) handsOver(a *workflow.Claude) bool {
 	cfg := x.AgentConfigs[agentName(a)]
 	return a.ContinueSession || cfg != nil && len(cfg.FirstOf) > 0
@@ -75,7 +75,7 @@ func (x *Executor) summed(res *action.Result, before string) {
 }
 
 // TriedEnv is the environment of an attempt after one that failed: names and
-// values in turn. m hides what stands in its message.
+// values in turn. m hides what is in its message.
 func TriedEnv(m *mask.Masker, number int, f *failure.Failure) []string {
 	exit := ""
 	if f.Exit != 0 {

@@ -4,7 +4,7 @@
 // It is a reader of events. A [Fold] makes spans, log records and measurements
 // of them, without a clock, randomness or I/O of its own; whether the events come
 // live from a run ([Sink]) or afterwards from its journal ([Export]), the spans
-// are the same, with the same ids. A span's id is a digest of where it stands: the
+// are the same, with the same ids. A span's id is a digest of where it is: the
 // run, its life, the item, the step and the attempt. So an attempt can be told
 // its own span before it begins ([Trace.Attempt]), and nothing has to be kept.
 //

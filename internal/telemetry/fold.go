@@ -209,10 +209,10 @@ func (f *Fold) Gone() {
 	}
 }
 
-// retrying is where an item stands whose next attempt has not begun.
+// retrying is where an item is whose next attempt has not begun.
 const retrying = "retrying"
 
-// moves notes where an item stands that may continue; "" for one that does.
+// moves notes where an item is that may continue; "" for one that does.
 func (f *Fold) moves(index int, state string) {
 	if f.Part {
 		return // another worker may have it next

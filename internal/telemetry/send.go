@@ -112,7 +112,7 @@ func (s *sender) send(ctx context.Context, m proto.Message) error {
 	return retry.Do(ctx, patient, func(ctx context.Context) error { return s.post(ctx, body) })
 }
 
-// patient outlasts a collector that starts anew.
+// patient outlasts a collector that starts again.
 var patient = retry.Must(retry.New(retry.Policy{
 	Attempts: 5, If: again, Backoff: backoff.Schedule{Initial: 500 * time.Millisecond, Max: 5 * time.Second, Jitter: backoff.Full},
 }))

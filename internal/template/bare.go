@@ -46,7 +46,7 @@ func Quotings(src string, offsets []int) (list []Quoting, ok bool) {
 	return list, true
 }
 
-// quotingIn is the quoting of the last of the nodes, each of which stands in the one
+// quotingIn is the quoting of the last of the nodes, each of which is in the one
 // before it.
 func quotingIn(nodes []syntax.Node) Quoting {
 	last := nodes[len(nodes)-1]

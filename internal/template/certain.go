@@ -7,7 +7,7 @@ import (
 )
 
 // MustExpand reports whether a shell that runs the text cannot but expand the
-// reference at an offset: it stands in a command that runs whatever happens, and
+// reference at an offset: it is in a command that runs whatever happens, and
 // outside of anything that runs only sometimes. In doubt it is false.
 func (t *Text) MustExpand(offset int) bool {
 	t.shell.certainOnce.Do(func() { t.shell.certain = t.findCertain() })
@@ -68,7 +68,7 @@ func (c *certain) stmt(s *syntax.Stmt) {
 	}
 }
 
-// node takes the expansions of a command's words, but not what stands inside an
+// node takes the expansions of a command's words, but not what is inside an
 // expansion or a substitution.
 func (c *certain) node(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {

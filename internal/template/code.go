@@ -20,11 +20,11 @@ func (c codeReader) reads() bool { return c.shell != "" || c.language != "" }
 var (
 	shells     = wordSet("sh bash dash zsh ksh mksh ash busybox-sh rbash")
 	remotes    = wordSet("ssh rsh mosh sudo su doas pkexec docker podman nerdctl kubectl oc nsenter machinectl lxc incus vagrant flatpak systemd-run wsl gcloud at batch")
-	yqCommands = wordSet("eval e eval-all ea") // stand before yq's program
+	yqCommands = wordSet("eval e eval-all ea") // are before yq's program
 	// inert commands never run their arguments, whatever these look like.
 	inert = wordSet("echo printf cat test [ grep egrep fgrep rg git jq ls mkdir rmdir cp mv rm ln touch tee head tail sort uniq wc cut tr diff basename dirname read true false : cd mktemp chmod chown date curl wget")
 	// wrappers run their arguments as a command: the options that take a word,
-	// and how many words stand before the command.
+	// and how many words are before the command.
 	wrappers = map[string]struct {
 		valued   string
 		operands int
@@ -35,7 +35,7 @@ var (
 		"chrt": {"", 1}, "prlimit": {}, "strace": {"oeps", 0}, "ltrace": {"oe", 0}, "systemd-run": {"up", 0},
 		"npx": {"p", 0}, "bunx": {}, "uvx": {}, "entr": {},
 	}
-	// languages run code that stands in their arguments: option letters before
+	// languages run code that is in their arguments: option letters before
 	// code, or the first operand where program is set.
 	languages = []struct {
 		names   string // of its programs, with blanks between

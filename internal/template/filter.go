@@ -81,7 +81,7 @@ type filter struct {
 type filterFunc func(r result, arg string) (result, error)
 
 // resolve gives the value of a reference; known is false where its name is
-// unknown and no default stands in. A filter that fails, or is none, is an error.
+// unknown and no default is in. A filter that fails, or is none, is an error.
 func (r *reference) resolve(s Scope) (res result, known bool, err error) {
 	v, known, err := r.head.lookup(s)
 	if err == nil && !known && r.old != nil {

@@ -15,7 +15,7 @@ type Foreign struct {
 	// Certain says, of those that ForeignInShell gives, that the text is valid
 	// shell but for them.
 	Certain bool
-	// Dollars says, of those that ForeignInShell gives, that $$ stands there, of
+	// Dollars says, of those that ForeignInShell gives, that $$ is there, of
 	// which a shell is given one.
 	Dollars bool
 }

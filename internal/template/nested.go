@@ -137,7 +137,7 @@ func (r *rewriter) hereCode(rd *syntax.Redirect, code codeReader) {
 }
 
 // codeText is code inside a word: what the inner shell will read, where our
-// values stand in it, and expansions of the outer shell, whose text we cannot
+// values are in it, and expansions of the outer shell, whose text we cannot
 // know and which stand as marks of their own.
 type codeText struct {
 	buf    []byte
@@ -152,7 +152,7 @@ type opaque struct {
 
 const opaqueMark = "\x01"
 
-// context is where a piece of code stands in the outer source.
+// context is where a piece of code is in the outer source.
 type context uint8
 
 const (

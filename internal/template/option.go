@@ -10,7 +10,7 @@ import (
 
 // No word of data is an option. A word of a command that begins with a value
 // and with a dash would be read as an option by most programs, whatever quotes
-// stand around it: `git ls-remote "${url}"` with --upload-pack=… runs a
+// are around it: `git ls-remote "${url}"` with --upload-pack=… runs a
 // program. What the words come to is known when the values are, so that the
 // plan keeps such words and fill looks at them, before anything runs.
 //
@@ -50,7 +50,7 @@ var (
 	helpOptions = wordSet("--help --version")
 	// noDoubleDash are programs for which a word behind -- may be an option still.
 	noDoubleDash = wordSet("find ffmpeg ffprobe convert magick mogrify openssl gcc cc c++ g++ clang java javac expr ps dd")
-	// passesOn are programs that hand on what stands behind the first -- to
+	// passesOn are programs that hand on what is behind the first -- to
 	// another program, which has options of its own.
 	passesOn = wordSet("npm pnpm yarn npx cargo kubectl oc docker podman nerdctl dotnet mvn gradle poetry uv pipx rustup kind minikube make just task")
 	// takesPlus are programs in which a word that begins with + is a command.
@@ -59,7 +59,7 @@ var (
 
 // optionWords are the options of well-known programs behind which the next
 // word is their value, so that it is no option whatever it begins with: the
-// letters of short ones, and long ones. A subcommand stands behind its program.
+// letters of short ones, and long ones. A subcommand is behind its program.
 var optionWords = map[string]struct{ short, long string }{
 	"git commit":   {"mFCct", "--message --file --author --date --trailer --fixup --squash"},
 	"git tag":      {"mFu", "--message --file"},
@@ -216,7 +216,7 @@ func echoOption(word string) bool {
 	return len(word) > 1 && word[0] == '-' && strings.Trim(word[1:], "neE") == "" || helpOptions(word)
 }
 
-// guardLeading keeps the words of a command whose options stand before all other words.
+// guardLeading keeps the words of a command whose options are before all other words.
 func (r *rewriter) guardLeading(args []*syntax.Word, g guard) {
 	g.leading = true
 	found := false

@@ -14,7 +14,7 @@ import (
 // maxCodeNesting bounds code inside code: sh -c 'sh -c "…"'.
 const maxCodeNesting = 16
 
-// place is where a word stands, as far as its expansions care.
+// place is where a word is, as far as its expansions care.
 type place uint8
 
 const (
@@ -39,13 +39,13 @@ type rewriter struct {
 	checking bool // inside such a look; words need no second one
 	// inHere: inside a here-document whose delimiter is plain.
 	inHere bool
-	// coded: data stands in code inside a word, so that the words are not plain.
+	// coded: data is in code inside a word, so that the words are not plain.
 	coded bool
 	// oneWord has the starts of those marks that stand bare but are one word.
 	oneWord []int
 
 	// quotedOnly names the shell whose code all words here become, and which
-	// does not see our variables: only |sh values may stand there.
+	// does not see our variables: only |sh values may be there.
 	quotedOnly string
 	// foreign names the language whose code all words here become.
 	foreign string
@@ -298,7 +298,7 @@ func (r *rewriter) declare(c *syntax.DeclClause) {
 	}
 }
 
-// assigns reports whether NAME= stands in w before the mark.
+// assigns reports whether NAME= is in w before the mark.
 func (r *rewriter) assigns(w *syntax.Word, m mark) bool {
 	text := strings.TrimLeft(r.src[span1(w):m.start], `"'`)
 	end := nameEnd(text, 0)

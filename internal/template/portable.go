@@ -32,7 +32,7 @@ func (t *Text) Portable() bool {
 			switch {
 			case bashBuiltins(name):
 				same = false
-			case name == "echo": // dash reads what stands behind a backslash, in values too
+			case name == "echo": // dash reads what is behind a backslash, in values too
 				same = same && !strings.Contains(words, `\`) && !strings.HasPrefix(words, "echo -e") && !strings.HasPrefix(words, "echo -E")
 			case name == "printf":
 				same = same && !strings.Contains(words, "%q") && !strings.Contains(words, "%(") && !strings.Contains(words, "printf -")

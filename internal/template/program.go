@@ -75,7 +75,7 @@ func (r *rewriter) commandData(name string, args []*syntax.Word) bool {
 }
 
 // option tells whether a word is one of some options, or begins with one, and
-// whether its value stands behind it.
+// whether its value is behind it.
 func (r *rewriter) option(w *syntax.Word, options []string) (option string, behind bool) {
 	lit, plain := r.literalWord(w)
 	text := lit

@@ -174,7 +174,7 @@ func parse(src string, depth int) (*Text, error) {
 	return t, nil
 }
 
-// escaped reports whether an odd number of backslashes stands before i.
+// escaped reports whether an odd number of backslashes is before i.
 func escaped(s string, from, i int) bool {
 	n := 0
 	for j := i - 1; j >= from && s[j] == '\\'; j-- {
@@ -236,7 +236,7 @@ func parseReference(src string, depth int) (*reference, error) {
 
 // bounds finds the } that closes the ${ at the start of src, and the first :-
 // (-1 without one). ok is false where it is not closed, or where another $ or
-// a quote stands in its name, which ours never have.
+// a quote is in its name, which ours never have.
 func bounds(src string) (end, sep int, ok bool) {
 	sep = -1
 	inCommand := strings.HasPrefix(src, "${cmd:")

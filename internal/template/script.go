@@ -15,7 +15,7 @@ type Script struct {
 	// that is not known before the text runs is "".
 	Commands [][]string
 	// Writes are the files that it redirects output into from their beginning,
-	// by the names that stand there; those that are put together are left out.
+	// by the names that are there; those that are put together are left out.
 	Writes []string
 	// Moves says that it changes its directory.
 	Moves bool
@@ -133,7 +133,7 @@ func (s *Script) call(c *syntax.CallExpr, depth int) {
 	}
 }
 
-// Runs says whether a program runs a command that stands among its arguments.
+// Runs says whether a program runs a command that is among its arguments.
 func Runs(program string) bool {
 	program = path.Base(program)
 	_, wraps := wrappers[program]

@@ -27,8 +27,8 @@ import (
 //	case … in ${x})  ${y#${x}}                            "${V1}": a text, not a pattern
 //	$((${x}+1))  arr[${x}]  [[ ${x} -gt 1 ]]              ${V1}, and the value must be an integer
 //	sh -c 'echo ${x}'      the code is rewritten by the same rules, and the inner shell reads V1
-//	awk '… ${x} …'         code of another language: only a number may stand there
-//	ssh host "… ${x} …"    code of a shell that does not see V1: only ${x|sh} may stand there, bare
+//	awk '… ${x} …'         code of another language: only a number may be there
+//	ssh host "… ${x} …"    code of a shell that does not see V1: only ${x|sh} may be there, bare
 //	sh -c "$(… ${x} …)"    refused: its result becomes code, where no quoting can be right
 //	${x} …                 refused: data would choose the command
 //	ls ${x}  ls "${x}"     refused where a word of the value begins with - and is no number: see option.go
@@ -104,7 +104,7 @@ type use struct {
 }
 
 // words are the words of a bare value: the elements of a list, or what blanks
-// part in a text. lead and trail say that blanks stand at its ends.
+// part in a text. lead and trail say that blanks are at its ends.
 func (u *use) words() (words []string, lead, trail bool) {
 	if u.list != nil || u.text == "" {
 		return u.list, false, false
@@ -227,8 +227,8 @@ type slot struct {
 	option  bool   // the author lets it be an option
 	whole   bool   // the script reads the whole value
 	word    bool   // the script reads what |sh has quoted
-	integer bool   // it stands in arithmetic
-	number  string // it stands in code of this language
+	integer bool   // it is in arithmetic
+	number  string // it is in code of this language
 }
 
 // piece of a script: literal text, or where slot > 0 a bare value, whose
@@ -325,7 +325,7 @@ func (sl *slot) errorf(suggestion, format string, args ...any) error {
 	return &expr.SyntaxError{Offset: sl.off, Message: fmt.Sprintf(format, args...), Suggestion: suggestion}
 }
 
-// check refuses values that cannot stand where the slot stands.
+// check refuses values that cannot stand where the slot is.
 func (sl *slot) check(text string, s Scope) error {
 	if len(text) > maxVariable {
 		return sl.tooLarge(len(text), s)

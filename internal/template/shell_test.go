@@ -398,7 +398,7 @@ func TestRefusedPlaces(t *testing.T) {
 	}
 }
 
-// Numbers may stand in arithmetic and in code, and |sh in code of other shells.
+// Numbers may be in arithmetic and in code, and |sh in code of other shells.
 func TestAllowedInCode(t *testing.T) {
 	for _, c := range []struct {
 		src  string

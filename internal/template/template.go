@@ -7,7 +7,7 @@
 //	${name:-default}     the variable, else the environment's, else the default, which may hold references
 //	${path|filter|…}     see filterFuncs
 //	${path:json}         :json :newline :comma :*.rs, the older spelling of some filters
-//	${date:%Y-%m-%d}     a provider: what stands before a colon and its text, as the Scope knows it
+//	${date:%Y-%m-%d}     a provider: what is before a colon and its text, as the Scope knows it
 //	$NAME                for names that the Scope knows, and no others
 //
 // As in the shell, a default stands in for a value that is missing, null or
@@ -113,7 +113,7 @@ const (
 // one error, an *expr.SyntaxError.
 func Parse(src string) (*Text, error) { return parse(src, 0) }
 
-// Locate says where the text stands, so that its errors name their place. It is called
+// Locate says where the text is, so that its errors name their place. It is called
 // before the text is used; place is called by many goroutines at once.
 func (t *Text) Locate(place func(offset int) diag.Pos) { t.place = place }
 
@@ -164,7 +164,7 @@ func (t *Text) appendRefs(refs []Ref, base int) []Ref {
 	return refs
 }
 
-// asRef is the reference of a segment of a text that stands at base.
+// asRef is the reference of a segment of a text that is at base.
 func (s *segment) asRef(base int) Ref {
 	r := s.ref
 	return Ref{Name: r.head.name, Path: r.head.path, Offset: base + s.off,

@@ -97,7 +97,7 @@ func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, 
 var bideSwitches = wordSet("-q --quiet -h --help --json --skip-permissions --dry-run --fail-fast -k --keep-order")
 
 // runBide finds the command that bide exec or bide batch runs: behind --, else that of exec
-// is its first operand, and that of batch stands before :::.
+// is its first operand, and that of batch is before :::.
 func (r *rewriter) runBide(args []*syntax.Word, remote bool) codeReader {
 	at := func(i int) string {
 		if i >= len(args) {

@@ -322,7 +322,7 @@ func (t *Timeline) begin(e event.Event) {
 	}
 }
 
-// settle ends at a time what is in flight, as its process is no more.
+// settle ends at a time what is in flight, as its process no longer exists.
 func (t *Timeline) settle(at time.Time, died bool) {
 	t.Inflight = 0
 	t.idle(at)

@@ -108,7 +108,7 @@ func (t *Timeline) row(path, label, phase string) *Row {
 	return r
 }
 
-// parent finds the row that a path stands under: of "a.do[0]@1#2" those of
+// parent finds the row that a path is under: of "a.do[0]@1#2" those of
 // "a@1#2", "a@1" and "a" which is there first. A path of a list's element has
 // the list, which is made; every other one has its phase.
 func (t *Timeline) parent(path, phase string) *Row {

@@ -191,7 +191,7 @@ func (s *prints) readSteps(ctx context.Context) {
 var ofItem = []string{"item_id", "item_index", "item_total"}
 
 // passing are variables that belong to one attempt, one round or one run: what is
-// made anew each time says nothing of a change.
+// made again each time says nothing of a change.
 var passing = []string{"item", "item_json", "attempt", "error", "foreach", "index", "total", "step", "git", "map", "merge", "uuid", "ITERATION", "workflow",
 	"PROJECT_ROOT", "WORKTREE", "prompt"}
 

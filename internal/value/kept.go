@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kept is a text that stands elsewhere, as an output in its log, and is read when
+// Kept is a text that is elsewhere, as an output in its log, and is read when
 // somebody asks for it. Whatever gives values to a text or a condition gives the text.
 type Kept interface {
 	Text() (string, error)
@@ -75,7 +75,7 @@ func ReplaceKept(v any, path string, f func(path string, k Kept) (any, error)) (
 // pointer makes one part of a path of any key, as in RFC 6901.
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Key is a key as it stands in the path that ReplaceKept tells.
+// Key is a key as it is in the path that ReplaceKept tells.
 func Key(k string) string { return pointer.Replace(k) }
 
 // PutKept is the opposite of ReplaceKept with a nil for each: it puts them back by the

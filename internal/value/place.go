@@ -13,7 +13,7 @@ func InJSONString(beginning string) (in bool) {
 	return in
 }
 
-// JSONStringPart is a text as it stands within the quotes of a JSON string.
+// JSONStringPart is a text as it is within the quotes of a JSON string.
 func JSONStringPart(text string) string {
 	s := JSON(text)
 	return s[1 : len(s)-1]

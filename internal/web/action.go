@@ -282,7 +282,7 @@ func (x *actions) end(a *asked, run *run, err error, said []string) {
 // something.
 const exitPartly = 3
 
-// maxSaid is how many lines of what a process said stand in the open, and maxFolded how
+// maxSaid is how many lines of what a process said are in the open, and maxFolded how
 // many more can be unfolded; the rest is in the run's directory.
 const (
 	maxSaid   = 4

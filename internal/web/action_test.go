@@ -134,7 +134,7 @@ func TestRetryToldByWhatCameOfIt(t *testing.T) {
 	}
 }
 
-// fresh has what is known of a run read anew.
+// fresh has what is known of a run read again.
 func (s *served) fresh(id string) {
 	s.t.Helper()
 	if err := s.runs.with(id, func(r *run) error { return r.lookAnew(func() {}) }); err != nil {

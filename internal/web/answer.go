@@ -169,7 +169,7 @@ func (run *run) waits(now time.Time) (out []string) {
 	}
 	name := journal.ShortRun(run.id)
 	for _, s := range run.line.Holdups.Says(name, now, true) {
-		if timeline.Sentence(s) != run.line.Now(name, now, run.tally(), run.items.due.first()) { // which stands above
+		if timeline.Sentence(s) != run.line.Now(name, now, run.tally(), run.items.due.first()) { // which is above
 			out = append(out, s)
 		}
 	}
@@ -183,7 +183,7 @@ func (run *run) waits(now time.Time) (out []string) {
 		out = append(out, f.Text(now))
 	}
 	if first := run.items.due.first(); first.After(now) && run.line.Holdups.Paused.IsZero() {
-		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait stands above
+		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait is above
 	} else if n := run.items.due.len(); n > 0 && !run.line.Holdups.Paused.IsZero() {
 		out = append(out, diag.Count(n, "item")+" "+diag.Plural(n, "waits", "wait")+" for a retry")
 	}

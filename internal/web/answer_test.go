@@ -28,7 +28,7 @@ func letters(from, n int, class, message, data string) (list []event.Event) {
 	return list
 }
 
-// head is what stands above the tabs of a page.
+// head is what is above the tabs of a page.
 func head(t *testing.T, body string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(body, `data-part="head"`)
@@ -85,7 +85,7 @@ func TestARunOpensOnItsAnswer(t *testing.T) {
 	}
 }
 
-// TestStripOfRuns: the last runs of a workflow stand beside each other, the oldest
+// TestStripOfRuns: the last runs of a workflow are beside each other, the oldest
 // first, as high as they took long.
 func TestStripOfRuns(t *testing.T) {
 	t.Parallel()
@@ -319,7 +319,7 @@ func TestCommandAndErrorOnce(t *testing.T) {
 	}
 }
 
-// TestUnmergedIsToldOnce: what the run says it left unmerged stands once, with a button
+// TestUnmergedIsToldOnce: what the run says it left unmerged is shown once, with a button
 // that merges it; what failed apart; and nothing of it once it was merged.
 func TestUnmergedIsToldOnce(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func (c *command) sent(r *journal.Reader, t *tried) error {
 	return err
 }
 
-// Title is what stands above it.
+// Title is what is above it.
 func (c command) Title() string {
 	if c.Sent {
 		return c.Kind + ", the prompt as it was sent"

@@ -80,7 +80,7 @@ func newGuard(listen string, at *net.TCPAddr, proxies []string, told func(string
 	return g, nil
 }
 
-// bracketed is a host as it stands in an address without a port.
+// bracketed is a host as it is in an address without a port.
 func bracketed(host string) string {
 	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 		return "[" + host + "]"

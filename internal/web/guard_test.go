@@ -292,7 +292,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// inline reports scripts, styles and handlers that stand in a page.
+// inline reports scripts, styles and handlers that are in a page.
 func inline(t *testing.T, path, body string) {
 	t.Helper()
 	for _, bad := range []string{"<script>", " style=", "<style", "javascript:", " onclick=", " onload=", " onerror="} {

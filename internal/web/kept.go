@@ -19,7 +19,7 @@ type kept[T any] struct {
 }
 
 // look gives what is known, and whether it is being read. Where old, which is asked under mu,
-// says that it is old, it is read anew, and look waits for that for up to a time. When it is
+// says that it is old, it is read again, and look waits for that for up to a time. When it is
 // there, then is called, unless it is nil.
 func (k *kept[T]) look(ctx context.Context, wait time.Duration, old func() bool, read func() (T, error), then func(took time.Duration)) (known T, err error, reads bool) {
 	k.mu.Lock()

@@ -94,7 +94,7 @@ func (t *tried) find(r *journal.Reader) error {
 		if err != nil {
 			return err
 		}
-		// A short output stands in the journal; a file beside it is of a life of
+		// A short output is in the journal; a file beside it is of a life of
 		// the run that was killed.
 		whole := !t.Running && o.inline != "" && len(o.inline) < proc.SpillThreshold
 		if info, err := root.Stat(file); err == nil && info.Mode().IsRegular() && (!whole || info.Size() > proc.SpillThreshold) {

@@ -83,7 +83,7 @@ func (p *pages) filePage(w http.ResponseWriter, r *http.Request, run *run) error
 }
 
 // checked gives the problems of the file as it ran, and what hides the secrets
-// that stand in it.
+// that are in it.
 func checked(h journal.Header) (diag.List, *mask.Masker) {
 	if h.Kind == workflow.Dataflow.String() {
 		_, problems := dataflow.Load(h.Path, "", func(path string) ([]byte, error) {

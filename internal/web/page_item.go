@@ -244,11 +244,11 @@ func (b *itemBody) failed(own []event.Event) {
 	}
 }
 
-// theSame stands in the place of an error that the page has already.
+// theSame is in the place of an error that the page has already.
 const theSame = "the same error"
 
 // once leaves out of the attempts what the dead letter says, or an attempt that stands
-// before, and of the history and the result what stands there.
+// before, and of the history and the result what is there.
 func (b *itemBody) once() {
 	said := map[string]bool{}
 	if b.Letter != nil {

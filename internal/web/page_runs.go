@@ -17,7 +17,7 @@ import (
 // perPage is how many runs, items or letters a page lists.
 const perPage = 100
 
-// maxWaits is how many of the runs that wait stand in the open, above the list.
+// maxWaits is how many of the runs that wait are in the open, above the list.
 const maxWaits = 4
 
 // statuses are the filters of the list, in order.
@@ -144,7 +144,7 @@ func (e entry) Took() time.Duration {
 	return e.ran
 }
 
-// Why is the message without what stands beside it: where in the file, and which step.
+// Why is the message without what is beside it: where in the file, and which step.
 func (e entry) Why() string {
 	if e.Status == event.Interrupted && e.Message == event.Interrupted {
 		return "" // the status says so

@@ -117,7 +117,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 	return p.show(w, "step", frame{Title: title, Run: head, Live: "run", Body: b})
 }
 
-// once leaves out of the error of the attempt what stands beside it: its exit status, and
+// once leaves out of the error of the attempt what is beside it: its exit status, and
 // what the step wrote.
 func (b *stepBody) once() {
 	e := &b.Shown.Event

@@ -58,7 +58,7 @@ func (w WaitingRun) Todos() (list []Todo) {
 	return list
 }
 
-// waits keeps what waits for somebody: it is read anew when a run that is over has changed,
+// waits keeps what waits for somebody: it is read again when a run that is over has changed,
 // or after a while, as work may have been merged by hand.
 type waits struct {
 	kept[Waiting]
@@ -95,7 +95,7 @@ func (s *Server) waiting(ctx context.Context) (Waiting, error) {
 	return known, err
 }
 
-// forget has it read anew for the next page.
+// forget has it read again for the next page.
 func (w *waits) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -220,7 +220,7 @@ func (p *pages) head(run *run) *runHead {
 }
 
 // RetriesAll reports whether the head has a button for all dead letters: where the one cause
-// of all of them stands below it, the button beside that does the same.
+// of all of them is below it, the button beside that does the same.
 func (h *runHead) RetriesAll() bool {
 	if h.Answer != nil && len(h.Answer.Causes) == 1 && h.Answer.Causes[0].Group != "" && h.Answer.Causes[0].Count == h.Letters {
 		return false
@@ -228,7 +228,7 @@ func (h *runHead) RetriesAll() bool {
 	return h.CanRetry
 }
 
-// prose is a text for a person in which what stands between backticks is code.
+// prose is a text for a person in which what is between backticks is code.
 func prose(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {

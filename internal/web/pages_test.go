@@ -169,7 +169,7 @@ func TestNamesOfFilesComeFromTheJournal(t *testing.T) {
 }
 
 // TestLargeLog reads a sparse file of 1 GB by ranges: its end, a place in its
-// middle, and what stands before it.
+// middle, and what is before it.
 func TestLargeLog(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
@@ -263,7 +263,7 @@ func TestStreamGoesOn(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheFile: values of secrets that stand in a file are not shown.
+// TestSecretsOfTheFile: values of secrets that are in a file are not shown.
 func TestSecretsOfTheFile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})

@@ -33,7 +33,7 @@ func TestOneButtonForOneThing(t *testing.T) {
 	}
 }
 
-// TestMessagesHaveTheirCommandsAsCode: what stands between backticks is code, and what is
+// TestMessagesHaveTheirCommandsAsCode: what is between backticks is code, and what is
 // markup in it is text.
 func TestMessagesHaveTheirCommandsAsCode(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 type site struct {
 	Path    string
 	serve   func(*pages, http.ResponseWriter, *http.Request) error
-	body    string             // its template, which stands in pages/BODY.html
+	body    string             // its template, which is in pages/BODY.html
 	Tab     string             // what its link is called
 	visible func(*Server) bool // whether there is a link to it; nil: on each page
 }
@@ -43,7 +43,7 @@ func links(s *Server, body string) (out []siteLink) {
 type registered struct {
 	Path    string // below /runs/ID
 	serve   func(*pages, http.ResponseWriter, *http.Request, *run) error
-	body    string              // its template, which stands in pages/BODY.html
+	body    string              // its template, which is in pages/BODY.html
 	Tab     string              // what its tab is called; "" for none
 	Key     string              // opens it, after g; "" for none
 	under   string              // the path of the tab under which it is, where it has none of its own

@@ -48,13 +48,13 @@ type streamed struct {
 	status string
 	counts []int
 	total  int
-	cells  map[int64]string // by where a watcher stands, what has changed since; see items.changes
+	cells  map[int64]string // by where a watcher is, what has changed since; see items.changes
 }
 
-// toldEvery is how often it is made anew at most.
+// toldEvery is how often it is made again at most.
 const toldEvery = 200 * time.Millisecond
 
-// tell gives it for a watcher that stands at a position; r.mu is held.
+// tell gives it for a watcher that is at a position; r.mu is held.
 func (r *run) tell(after int64) (t *streamed, cells string) {
 	t = &r.stream
 	if at := r.position(); at != t.at || t.cells == nil {
@@ -120,7 +120,7 @@ func (r *run) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// position is where the run stands, as far as a page can tell: its last event,
+// position is where the run is, as far as a page can tell: its last event,
 // and whether a process has it, which changes without one. r.mu is held.
 func (r *run) position() int64 {
 	p := r.seq * 2

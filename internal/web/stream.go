@@ -28,7 +28,7 @@ const (
 // The address says the topics:
 //
 //	runs        the list of runs
-//	run:ID      the timeline of a run: where it stands, see run.position
+//	run:ID      the timeline of a run: where it is, see run.position
 //	map:ID      the cells of a run's map that have changed, and their counts
 //
 // The id of a message is where each topic stands, so that a reader that was
@@ -122,7 +122,7 @@ type update struct {
 	Cells  string `json:"cells,omitempty"` // changes in base64, see items.changes
 }
 
-// deleted is where a run stands that is not there any more.
+// deleted is where a run is that is not there any more.
 const deleted = -1
 
 // tell sends what is new of a topic, and says whether there was something.

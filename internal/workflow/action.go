@@ -249,7 +249,7 @@ func (d *decoder) namedPrompt(o *object, name written, s *Step) {
 	}
 }
 
-// prompt reads what stands beside an agent's prompt.
+// prompt reads what is beside an agent's prompt.
 func (d *decoder) prompt(o *object, t *template.Text, provider string) Action {
 	c := &Claude{Text: t, Provider: provider}
 	stepTable.read(o, c)
@@ -259,7 +259,7 @@ func (d *decoder) prompt(o *object, t *template.Text, provider string) Action {
 	return c
 }
 
-// promptWords are the words that stand beside a prompt, and promptName the prompt that
+// promptWords are the words that are beside a prompt, and promptName the prompt that
 // is the name of a step.
 type (
 	promptWords struct{ written }
@@ -352,7 +352,7 @@ func (d *decoder) test(step *object, s *Step, key string, n *node) *Shell {
 	return &Shell{Text: t, Test: true}
 }
 
-// commandText is a command that stands under one of several keys.
+// commandText is a command that is under one of several keys.
 type commandText struct{ written }
 
 // text reads it; nil where it is not written, or after an error.

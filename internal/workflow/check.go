@@ -18,7 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// use is a variable that a text or a condition reads, with where it stands.
+// use is a variable that a text or a condition reads, with where it is.
 type use struct {
 	n       *node
 	path    expr.Path
@@ -153,7 +153,7 @@ func (d *decoder) check() {
 	}
 }
 
-// openSecrets warns about secrets whose values stand in the file.
+// openSecrets warns about secrets whose values are in the file.
 func (d *decoder) openSecrets() {
 	for _, s := range d.file.Secrets {
 		if s.inFile() && len(s.Key.Foreign()) == 0 && !d.full() {
@@ -263,7 +263,7 @@ func (d *decoder) knownNames() {
 	f := d.file
 	d.named(builtin...)
 	for _, name := range d.outputNames {
-		if d.names[name] == 0 { // a step's name may stand before =
+		if d.names[name] == 0 { // a step's name may be before =
 			d.named(name)
 		}
 	}

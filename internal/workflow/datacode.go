@@ -20,7 +20,7 @@ func (d *decoder) dataAsCode() {
 		if !ok || d.full() || told[a.Text] {
 			return
 		}
-		told[a.Text] = true // a handler may stand in many places
+		told[a.Text] = true // a handler may be in many places
 		if _, _, open := a.Text.Unclosed(); open || len(a.Text.Foreign()) > 0 {
 			return // which is told
 		}
@@ -43,7 +43,7 @@ type origins struct {
 	at       *Step
 }
 
-// step notes what stands inside a step, before that is come to.
+// step notes what is inside a step, before that is come to.
 func (o *origins) step(s *Step) {
 	f, ok := s.Action.(*Foreach)
 	if !ok {
@@ -133,7 +133,7 @@ func result(member string) template.Nature {
 	return template.Own
 }
 
-// item is the nature of a value of an item, or of a part of it. Where the list stands in
+// item is the nature of a value of an item, or of a part of it. Where the list is in
 // the file it is known.
 func (o *origins) item(p expr.Path) template.Nature {
 	var list []any

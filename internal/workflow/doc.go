@@ -7,7 +7,7 @@
 // without running anything. The result is a [File], which the engine runs.
 //
 // There is one step type, [Step], and one parser of it, whatever place the
-// step stands in. The keys that the parser knows are tables (fields.go); the
+// step is in. The keys that the parser knows are tables (fields.go); the
 // JSON Schema for editors ([Schema]), the list of keys ([Fields]) and the
 // check for unknown keys are made from the same tables.
 //

@@ -33,7 +33,7 @@ func (s *Step) Filled(sc template.Scope, m *mask.Masker) string {
 	return FillLabel(cmp.Or(s.Name, s.ID, s.firstLine()), sc, m)
 }
 
-// FillLabel is Filled of a label that stands alone, as a record has it.
+// FillLabel is Filled of a label that is alone, as a record has it.
 func FillLabel(label string, sc template.Scope, m *mask.Masker) string {
 	if !strings.Contains(label, "$") {
 		return ""

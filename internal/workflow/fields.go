@@ -214,7 +214,7 @@ func fileFields() []field {
 	})
 }
 
-// policyFields are error_policy and its keys, which may also stand beside it.
+// policyFields are error_policy and its keys, which may also be beside it.
 func policyFields() []field {
 	return []field{
 		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*",

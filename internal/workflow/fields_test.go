@@ -248,7 +248,7 @@ func fileWith(f workflow.FieldInfo) (with, without string) {
 }
 
 // TestEveryFieldInEveryPlace parses each key of the language with its example,
-// step keys in every place where steps stand, and asks that it is understood
+// step keys in every place where steps are, and asks that it is understood
 // and that it changes the model.
 func TestEveryFieldInEveryPlace(t *testing.T) {
 	for _, f := range workflow.Fields() {

@@ -231,7 +231,7 @@ func (d *decoder) blockOf(w written, phase byte) *Block {
 	return d.block(w.val, w.key.text)
 }
 
-// block reads a list of steps, or {commands: [...]} with what stands beside.
+// block reads a list of steps, or {commands: [...]} with what is beside.
 func (d *decoder) block(n *node, path string) *Block {
 	b := &Block{Pos: n.pos}
 	if n.kind != mapNode {

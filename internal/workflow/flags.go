@@ -100,7 +100,7 @@ func (f Flag) node() (*node, error) {
 	panic("workflow: there is no form for the flag --" + f.Name)
 }
 
-// wordNode is a text, plainNode what a file has where the text stands without quotes.
+// wordNode is a text, plainNode what a file has where the text is without quotes.
 func wordNode(text string) *node  { return &node{kind: strNode, text: text} }
 func plainNode(text string) *node { return &node{kind: plainKind(text), text: text} }
 

@@ -16,7 +16,7 @@ import (
 // This file finds expressions of GitHub Actions, ${{ … }}. In a shell they are a
 // bad substitution, and everywhere else they would stand as they are.
 
-// foreign is a text with such expressions, and where it stands.
+// foreign is a text with such expressions, and where it is.
 type foreign struct {
 	n *node
 	t *template.Text
@@ -360,7 +360,7 @@ func writtenHere(text string) string {
 	return "write ${name} for a variable, or ${env:NAME} for one of the environment"
 }
 
-// stepOutput is what stands here for steps.ID.outputs.NAME and its kin.
+// stepOutput is what is here for steps.ID.outputs.NAME and its kin.
 func stepOutput(path []string) string {
 	name := path[len(path)-1]
 	switch {

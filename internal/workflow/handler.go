@@ -100,7 +100,7 @@ func (d *decoder) captures(n *node, key string, h *Handler) {
 func isAgent(s *Step) bool { _, ok := s.Action.(*Claude); return ok }
 
 // handlerSteps reads the steps of a handler: a list, or the one step whose keys
-// stand among the handler's; begun reports whether there is any, right or wrong.
+// are among the handler's; begun reports whether there is any, right or wrong.
 func (d *decoder) handlerSteps(o *object, in *handlerSteps, path string) (steps []*Step, begun bool) {
 	two := shellAndPrompt(o.n)
 	if n := in.list.val; n != nil {

@@ -185,7 +185,7 @@ func entriesOf(tree *node) [][]pair {
 }
 
 // inlineTable is the keys that a workflow written in place has of its own;
-// those of a whole file may stand beside them.
+// those of a whole file may be beside them.
 var inlineTable = newTable("inline_workflow", "a template")
 
 func inlineFields() []field {

@@ -6,7 +6,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 )
 
-// tellKeys warns of a key of a step that stands inside the text of one, where it is a
+// tellKeys warns of a key of a step that is inside the text of one, where it is a
 // word of the command or of the prompt: "when: …" in quotes, or too far in below a block.
 func (d *decoder) tellKeys(n *node, what string) {
 	if d.full() {

@@ -30,7 +30,7 @@ func (f *form) kind() string {
 	return "any value"
 }
 
-// union is one kind or another; a list of what stands beside it is "a list of them".
+// union is one kind or another; a list of what is beside it is "a list of them".
 func (f *form) union() string {
 	var kinds []string
 	add := func(kind string) {

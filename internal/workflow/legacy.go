@@ -8,7 +8,7 @@ import (
 // Forms of the first versions of the format, which public files still have.
 
 // unwrapped is a file whose workflow stands one level deeper, under workflow:,
-// without that level. What stands beside it holds where the inner one has
+// without that level. What is beside it holds where the inner one has
 // nothing.
 func unwrapped(n *node) *node {
 	var shape fileShape

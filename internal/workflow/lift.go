@@ -13,11 +13,11 @@ import (
 type Change struct {
 	Rewrite
 	last int      // line that goes; the first is that of the rewrite
-	with []string // what stands there then
+	with []string // what is there then
 }
 
 // Changes lists changes of several lines, the last of the file first. No two of
-// them share a line: what stands around another one comes when the file is read
+// them share a line: what is around another one comes when the file is read
 // again.
 func (m *Migration) Changes() []Change {
 	list := slices.Clone(m.changes)
@@ -49,7 +49,7 @@ func WithChanges(text []byte, list []Change) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// lift is a key of a map that goes: what stood below it stands beside it.
+// lift is a key of a map that goes: what stood below it is beside it.
 type lift struct {
 	key, val *node
 	head     string // what stands in the place of the key; "" for nothing
@@ -79,7 +79,7 @@ func (m *Migration) change(n *node, what, present string, last int, with []strin
 	})
 }
 
-// lines are what stands in the place of the key, to the last line of its value; ok
+// lines are what is in the place of the key, to the last line of its value; ok
 // is false where it is written in a way that is not known here.
 func (l lift) lines(src *source) (last int, out []string, ok bool) {
 	at := l.key.pos.Line
@@ -132,7 +132,7 @@ func (l lift) below() bool {
 	return slices.ContainsFunc(l.pairs, func(p pair) bool { return p.key.pos.Line > l.key.pos.Line })
 }
 
-// flow gives what stands in the place of a key whose value is in brackets.
+// flow gives what is in the place of a key whose value is in brackets.
 func (l lift) flow(src *source) (texts []string, ok bool) {
 	if l.head != "" {
 		texts = append(texts, l.head)
@@ -147,7 +147,7 @@ func (l lift) flow(src *source) (texts []string, ok bool) {
 	return texts, true
 }
 
-// written is how a value is written that stands on one line.
+// written is how a value is written that is on one line.
 func (l lift) written(src *source, n *node, line int) (string, bool) {
 	if text, ok := l.as[n]; ok {
 		return text, true
@@ -197,7 +197,7 @@ func flowEnd(line []rune, from int) (end int, ok bool) {
 	return 0, false
 }
 
-// block gives what stands in the place of a key whose value stands below it, and
+// block gives what is in the place of a key whose value is below it, and
 // the last line of that.
 func (l lift) block(src *source, lead, value string) (out []string, last int, ok bool) {
 	last = l.end(src)
@@ -308,7 +308,7 @@ func (l lift) leftOf(src *source, key *node, n int) (texts []string, comment str
 	return texts, comment, isComment(comment)
 }
 
-// end is the last line of what stands below the key.
+// end is the last line of what is below the key.
 func (l lift) end(src *source) int {
 	last := l.key.pos.Line
 	for n := last + 1; n <= strings.Count(string(src.text), "\n")+1; n++ {
@@ -341,7 +341,7 @@ func indentOf(line []rune) int {
 // blanks are as many as the characters of a text.
 func blanks(text string) string { return strings.Repeat(" ", len([]rune(text))) }
 
-// liftInto has what stands in a map inside a step written as keys of the step, some
+// liftInto has what is in a map inside a step written as keys of the step, some
 // by other names.
 func (d *decoder) liftInto(step *object, key string, n *node, names map[string]string, what, present string) {
 	if d.migration == nil {

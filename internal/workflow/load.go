@@ -187,7 +187,7 @@ func overlay(low, high map[string]any) map[string]any {
 }
 
 // open reads another file that n names, from the first of several places where
-// it is. It reports a file that is missing or stands in its own chain, and
+// it is. It reports a file that is missing or is in its own chain, and
 // gives nil then.
 func (l *loader) open(d *decoder, n *node, what string, places []string) *source {
 	if l.loads++; l.loads > maxFiles {

@@ -19,7 +19,7 @@ func (d *decoder) foreach(step *object, path, key string, n *node) *Foreach {
 	} else {
 		d.foreachValues(n, key, f)
 	}
-	if !do.there() { // it stands beside the foreach, with what bounds it
+	if !do.there() { // it is beside the foreach, with what bounds it
 		if stepTable.read(step, &do); n.kind != mapNode || do.there() {
 			stepTable.read(step, f)
 		}
@@ -231,7 +231,7 @@ func (in *inlineSteps) there() bool {
 	return in.shell.there() || in.claude.there() || in.legacy.there() || in.list.there()
 }
 
-// inline reads steps that stand among other keys.
+// inline reads steps that are among other keys.
 func (d *decoder) inline(o *object, in *inlineSteps, path string) []*Step {
 	var steps []*Step
 	list := o.tables[0].keyFor(in, &in.list)

@@ -164,7 +164,7 @@ func (m *meaning) value(v reflect.Value) {
 			m.value(v.MapIndex(k))
 		}
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
-		// Made of what stands beside it.
+		// Made of what is beside it.
 	default:
 		m.put(fmt.Sprint(v))
 	}

@@ -18,8 +18,7 @@ type Migration struct {
 	changes []Change
 }
 
-// Rewrite is one place of a file: what stands there, and what stands or is to
-// stand there now.
+// Rewrite is one place of a file: what is there, and what is to be there.
 type Rewrite struct {
 	Line int    `json:"line"`
 	From string `json:"from"`
@@ -71,7 +70,7 @@ func (m *Migration) replace(n *node, to string) {
 	m.done = append(m.done, Rewrite{Line: n.pos.Line, From: n.text, To: to, column: column, end: end})
 }
 
-// own reports whether a node stands in the file as it is written, on one line: it
+// own reports whether a node is in the file as it is written, on one line: it
 // may be of another file, be computed, or have come from an older form.
 func (m *Migration) own(n *node) bool {
 	if n.src != m.src || n.end <= n.pos.Column || n.pos.Line < 1 {

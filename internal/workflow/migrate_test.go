@@ -36,7 +36,7 @@ func TestMigratedFilesAreValid(t *testing.T) {
 	}
 }
 
-// parted is what stands between the files of a script, and of a page.
+// parted is what is between the files of a script, and of a page.
 var parted = regexp.MustCompile("(?m)^(?:-- .* --|```.*)\n")
 
 // TestOlderSpellingsAreRewritten: every older spelling of a key of a step, of a

@@ -109,7 +109,7 @@ type Worktree struct {
 	Setup *template.Text // a shell text that runs in each of them; nil for none
 }
 
-// Block is a list of steps with what stands beside it.
+// Block is a list of steps with what is beside it.
 type Block struct {
 	Pos     diag.Pos
 	Steps   []*Step
@@ -132,7 +132,7 @@ type CaptureOutput struct {
 	Multiline string // preserve, join, first_line, last_line, array
 }
 
-// Step is one step, the same type in every place where steps stand.
+// Step is one step, the same type in every place where steps are.
 type Step struct {
 	Pos diag.Pos
 	// Path is the step's stable address in the file: "commands[2]",

@@ -384,7 +384,7 @@ commands: [{shell: a}]
 	}
 }
 
-// TestWalkReachesEveryPlace counts the steps that stand in all places.
+// TestWalkReachesEveryPlace counts the steps that are in all places.
 func TestWalkReachesEveryPlace(t *testing.T) {
 	for _, place := range workflow.Places {
 		f := clean(t, inPlace(place, "{shell: needle}"))

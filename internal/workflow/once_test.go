@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestAKeyIsWrittenOnce: a key stands in its row, which says where its value goes; no
+// TestAKeyIsWrittenOnce: a key is in its row, which says where its value goes; no
 // function of the readers is told a key by its name, or compares one with it.
 func TestAKeyIsWrittenOnce(t *testing.T) {
 	const (

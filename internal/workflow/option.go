@@ -144,7 +144,7 @@ func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	return 0, false
 }
 
-// strategy reads the name of a strategy; its parameters stand in keys of their
+// strategy reads the name of a strategy; its parameters are in keys of their
 // own, whichever way they were written.
 func (d *decoder) strategy(n *node, key string) (string, bool) {
 	name, _ := strategyParts(n)

@@ -213,7 +213,7 @@ type (
 )
 
 // declaration reads one parameter. name is its key, if it has one; required is
-// what the list says that it stands in.
+// what the list says that it is in.
 func (d *decoder) declaration(n *node, name string, required *bool) (declared, bool) {
 	p := declared{Param: Param{Name: name, Type: "any", Pos: n.pos}, n: n}
 	switch {

@@ -13,7 +13,7 @@ type Read struct {
 }
 
 // tellReads tells of every variable that a condition reads. Its parts do not say
-// where they stand; they are found again.
+// where they are; they are found again.
 func (d *decoder) tellReads(tell func(Read)) {
 	for _, u := range d.uses {
 		if name := u.path[0].Name; u.offset < 0 && name != "" {
@@ -24,7 +24,7 @@ func (d *decoder) tellReads(tell func(Read)) {
 	}
 }
 
-// wordsOf finds where a name stands in a condition: as a word, or in a ${…}, also
+// wordsOf finds where a name is in a condition: as a word, or in a ${…}, also
 // of one within quotes.
 func wordsOf(text, name string) (places []int) {
 	quote := byte(0)

@@ -87,7 +87,7 @@ func (d *decoder) retrySpec(n *node, key string) *retrySpec {
 	return s
 }
 
-// attempts reads a number of attempts that stands outside a policy.
+// attempts reads a number of attempts that is outside a policy.
 func (s *retrySpec) attempts(d *decoder, n *node, key string) {
 	r := option.ByName("attempts")
 	if i, ok := d.count(d.resolved(n), key, r); ok {

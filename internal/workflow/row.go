@@ -87,7 +87,7 @@ func (readerOf[M]) reads(model any) bool { _, ok := model.(*M); return ok }
 
 func (f readerOf[M]) read(o *object, key string, n *node, model any) { f(o, key, n, model.(*M)) }
 
-// written is a key as it stands in a map, with its value, which is nil where the key
+// written is a key as it is in a map, with its value, which is nil where the key
 // has none. The zero one is not written. Two keys that go to the same place say the same.
 type written struct{ key, val *node }
 

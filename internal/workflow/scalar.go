@@ -40,7 +40,7 @@ func (d *decoder) isText(n *node, key string) bool {
 	return false
 }
 
-// parsed parses a text that stands at n, or is made of what does: a part of it, or
+// parsed parses a text that is at n, or is made of what does: a part of it, or
 // it behind a slash.
 func (d *decoder) parsed(n *node, text string) *template.Text {
 	t, err := template.Parse(text)
@@ -345,7 +345,7 @@ func (d *decoder) resolved(n *node) *node {
 	return &out
 }
 
-// maxTyped is the length of a parameter's value that may stand in a typed place:
+// maxTyped is the length of a parameter's value that may be in a typed place:
 // a number, a word, a duration, a path.
 const maxTyped = 4 << 10
 

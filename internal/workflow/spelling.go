@@ -18,7 +18,7 @@ func (n *node) as(text string) *node {
 // presentPolicy is a retry policy whose backoff is a name, with its parameters
 // beside it: of {backoff: {linear: {initial: 1s}}}, {backoff: {type: linear,
 // initial: 1s}} and {backoff: !linear {initial: 1s}} it makes {backoff: linear,
-// initial_delay: 1s}. What stands inside the backoff wins.
+// initial_delay: 1s}. What is inside the backoff wins.
 func (d *decoder) presentPolicy(n *node) *node {
 	b := n.get("backoff")
 	if b == nil {
@@ -100,7 +100,7 @@ func strategyParts(b *node) (name, value *node) {
 // strategyNamed is the name of a strategy, among its parameters.
 type strategyNamed struct{ written }
 
-// strategyParameters gives what stands behind a strategy's name as options of a
+// strategyParameters gives what is behind a strategy's name as options of a
 // policy: nothing, a map of its parameters, or its one natural parameter.
 func (d *decoder) strategyParameters(name, v *node) (out []pair) {
 	one := func(option string) []pair { return []pair{{name.as(option), v}} }
@@ -122,7 +122,7 @@ func (d *decoder) strategyParameters(name, v *node) (out []pair) {
 		}
 		return out
 	}
-	// What stands alone is the one parameter that only this strategy has, else the delay.
+	// What is alone is the one parameter that only this strategy has, else the delay.
 	natural := option.ByName("initial_delay")
 	for _, r := range option.For(option.File) {
 		if r.Of == strategy {

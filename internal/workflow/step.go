@@ -287,7 +287,7 @@ func (d *decoder) hookSteps(n *node, path string) []*Step {
 	return d.both(o, two, path)
 }
 
-// twoActions are a command and a prompt that stand beside each other.
+// twoActions are a command and a prompt that are beside each other.
 type twoActions struct{ shell, claude written }
 
 func shellAndPrompt(n *node) (two twoActions) {
@@ -296,7 +296,7 @@ func shellAndPrompt(n *node) (two twoActions) {
 }
 
 // both reads a map with shell: and claude: as two steps in the order in which
-// they are written. What stands beside them holds for either.
+// they are written. What is beside them holds for either.
 func (d *decoder) both(o *object, two twoActions, path string) []*Step {
 	var rest []pair
 	for i, p := range o.n.pairs {

@@ -52,7 +52,7 @@ type node struct {
 	block  bool   // a | or > scalar
 	quoted bool
 	pos    diag.Pos
-	end    int // column after a scalar that stands on one line, else 0
+	end    int // column after a scalar that is on one line, else 0
 	src    *source
 	items  []*node
 	pairs  []pair

@@ -36,7 +36,7 @@ func (d *decoder) checks(o *object, s *Step) {
 	s.Check = c
 }
 
-// stepCheck is the check of a step by commands, and besideCheck what stands beside it.
+// stepCheck is the check of a step by commands, and besideCheck what is beside it.
 type (
 	stepCheck   struct{ n *node }
 	besideCheck struct {
@@ -80,7 +80,7 @@ func (d *decoder) validate(n *node, path string) *Validate {
 }
 
 // resultOf takes the result_file out of the steps of a validation that is
-// written as a list, where it stands beside the step that leaves it.
+// written as a list, where it is beside the step that leaves it.
 func (d *decoder) resultOf(n *node, v *Validate) *node {
 	out := *n
 	out.items = slices.Clone(n.items)
@@ -242,7 +242,7 @@ type checkRun struct {
 	kind string
 }
 
-// means says what a check is that stands under a key of its own.
+// means says what a check is that is under a key of its own.
 func (r *checkRun) means(o *object, key string, n *node) {
 	if r.text.val != nil {
 		o.saysTheSame(key, r.text.key.text, r.text.val)

@@ -124,7 +124,7 @@ func walkSteps(steps []*Step, visit func(*Step)) {
 	}
 }
 
-// children are the lists of steps that stand inside a step.
+// children are the lists of steps that are inside a step.
 func (s *Step) children() [][]*Step {
 	var out [][]*Step
 	validate := func(v *Validate) {
@@ -160,7 +160,7 @@ func (s *Step) children() [][]*Step {
 	return out
 }
 
-// Literals are the secrets whose values stand in the texts of a workflow and of
+// Literals are the secrets whose values are in the texts of a workflow and of
 // those that it calls, by name.
 func Literals(f *File) map[string]string {
 	values := map[string]string{}

@@ -112,7 +112,7 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 }
 
 // entryIndent is where the keys of the list entry stand that begins in the line
-// before, if line is a key that stands elsewhere; else 0.
+// before, if line is a key that is elsewhere; else 0.
 func entryIndent(src *source, line int) int {
 	if line < 2 {
 		return 0
@@ -129,7 +129,7 @@ func entryIndent(src *source, line int) int {
 	return indent
 }
 
-// entryBefore is where the entry of a list begins that stands before the one in line, where
+// entryBefore is where the entry of a list begins that is before the one in line, where
 // that begins further to the right; else -1.
 func entryBefore(src *source, line int) int {
 	this := src.line(line)

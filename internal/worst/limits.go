@@ -13,7 +13,7 @@ import (
 type Taken struct {
 	Name   string `json:"name"`
 	Agent  string `json:"agent,omitempty"`       // whose questions hold it; "": whatever the plan says it of
-	Around bool   `json:"held_around,omitempty"` // what this stands in holds it already
+	Around bool   `json:"held_around,omitempty"` // what this is in holds it already
 	// Machine is the limit as this machine has it; nil: it has none with this name.
 	Machine *Capacity `json:"machine"`
 }

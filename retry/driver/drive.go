@@ -16,7 +16,7 @@ type Operation struct {
 	Policy *Policy
 
 	// State is what to continue from: the Event.State or Error.State of an
-	// interrupted operation under the same policy. The zero State begins anew.
+	// interrupted operation under the same policy. The zero State begins again.
 	State State
 
 	// Last is the error of the last attempt before State, for the end of an

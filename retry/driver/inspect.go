@@ -156,7 +156,7 @@ func (t *traits) offer(hint time.Duration) {
 //
 //	what the error's own method Class() string returns, if not ""
 //	timeout       a *TimeoutError: the attempt's own timeout
-//	cancelled     context.Canceled, unless a network error stands beside it
+//	cancelled     context.Canceled, unless a network error is beside it
 //	circuit_open  a *circuit.OpenError
 //	panic         a *PanicError or *GoexitError
 //	rate_limit    HTTP status 429, or a method RateLimited() that returns true

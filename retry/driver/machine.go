@@ -127,7 +127,7 @@ func ResumeMachine(p *Policy, s State, now time.Time) (Machine, Decision) {
 	if s.Began.IsZero() {
 		s.Began = now
 	}
-	// Should the wall clock have been set back, the deadline and the budget begin anew,
+	// Should the wall clock have been set back, the deadline and the budget begin again,
 	// and no more is waited for again than the longest delay, or than all delays so far.
 	if s.Began.After(now) {
 		s.Began = now

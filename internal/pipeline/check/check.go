@@ -382,7 +382,7 @@ func (c *checker) use(d *syntax.UseDecl) {
 
 // undefined reports a name that stands for nothing, or for something declared
 // below.
-// neededBy gives the line of the declaration that a name stands in, where a later declaration
+// neededBy gives the line of the declaration that a name is in, where a later declaration
 // takes its value from that, by way of others perhaps; 0 where it does not.
 func (c *checker) neededBy(later syntax.Decl, n *syntax.Name) int {
 	of := map[string]syntax.Decl{}

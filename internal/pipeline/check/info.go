@@ -44,7 +44,7 @@ type Symbol struct {
 	Kind  SymbolKind
 	Type  *types.Type // nil for policies and aliases
 	Span  syntax.Span // of the name where it is given; of the whole value for FailureSymbol
-	Decl  syntax.Decl // the declaration that it stands in
+	Decl  syntax.Decl // the declaration that it is in
 	Scope syntax.Span // where the name means this, if nothing inside means another
 }
 
@@ -71,7 +71,7 @@ func Resolve(f *syntax.File, env *Env) (*Info, diag.List) {
 	return c.info, c.problems
 }
 
-// At gives the symbol whose name stands at an offset, and the place of the name;
+// At gives the symbol whose name is at an offset, and the place of the name;
 // nil if there is none.
 func (i *Info) At(offset int32) (*Symbol, syntax.Span) {
 	for span, s := range i.Uses {

@@ -56,7 +56,7 @@ type Options struct {
 	Text string
 }
 
-// NamedLimit is the name of a limit of the machine, and where it stands.
+// NamedLimit is the name of a limit of the machine, and where it is.
 type NamedLimit struct {
 	Name string
 	Pos  diag.Pos

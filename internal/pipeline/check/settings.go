@@ -186,7 +186,7 @@ func (s *settings) word(x *syntax.Option, word string) {
 			s.invalid(x, fmt.Sprintf("must be %s or a number from %v to %v", strings.Join(row.Words, ", "), row.Least, row.Greatest))
 		}
 		s.o.Priority = p
-	case syntax.OptPolicy: // its options stand in its place, see expand
+	case syntax.OptPolicy: // its options are in its place, see expand
 	default:
 		unhandled(x.Kind)
 	}
@@ -355,7 +355,7 @@ func (s *settings) finish() {
 }
 
 // fallback checks the fallback against the type of the call's result, in the
-// scope of the call, or of the file if it stands in a policy: then what is
+// scope of the call, or of the file if it is in a policy: then what is
 // wrong in it by itself was reported there.
 func (s *settings) fallback(t *types.Type, w *syntax.WithClause) {
 	x := s.given[syntax.OptFallback]

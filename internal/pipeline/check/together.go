@@ -80,7 +80,7 @@ func (s *settings) cutRules(w *syntax.WithClause) {
 
 func kebab(k syntax.OptionKind) string { return strings.ReplaceAll(k.String(), "_", "-") }
 
-// place is where an option stands in the clause itself, or the clause if it
+// place is where an option is in the clause itself, or the clause if it
 // comes from a policy.
 func (s *settings) place(k syntax.OptionKind, w *syntax.WithClause) syntax.Node {
 	if o := w.Get(k); o != nil {

@@ -2,7 +2,7 @@ package flow
 
 import "strings"
 
-// Called is a call as it stands in the source.
+// Called is a call as it is in the source.
 type Called struct {
 	Path   string // as [Static] gives it: "pages.Fetch"
 	Callee string // the module

@@ -96,7 +96,7 @@ func New(p *plan.Plan, shared *Shared) (*Flow, error) {
 	f := &Flow{plan: p, funcs: make([]function, len(p.Funcs)), all: shared.all, clock: shared.opt.Clock}
 	_, f.machine = f.clock.(clock.Machine)
 	var problems []error
-	for i := len(p.Funcs) - 1; i >= 0; i-- { // a function stands after those around it
+	for i := len(p.Funcs) - 1; i >= 0; i-- { // a function is after those around it
 		fn := &f.funcs[i]
 		fn.Func = &p.Funcs[i]
 		fn.line = lineOf(fn.Func)
@@ -224,7 +224,7 @@ type Options struct {
 	Hold func(ctx context.Context, c *Call, attempt int, names []string, waits func()) (Held, error)
 	// Rand, if not nil, draws the jitter of the call of a path; nil: the machine.
 	Rand func(path string) backoff.Rand
-	// Prefix stands before the path of every call.
+	// Prefix is before the path of every call.
 	Prefix string
 }
 

@@ -36,7 +36,7 @@ type frame struct {
 	fn    *function
 	outer *frame
 	ctx   context.Context
-	path  string // stands before the labels of its calls
+	path  string // is before the labels of its calls
 	args  []any  // of a lambda
 
 	app     *application // whose element this is; nil: it is no element

@@ -90,7 +90,7 @@ type computed struct {
 }
 
 // lineOf gives the nodes of a function that are computed for each element, in
-// order, if it is computed as it stands: without choices, and without functions
+// order, if it is computed as it is: without choices, and without functions
 // inside it. Otherwise there are none.
 func lineOf(fn *plan.Func) (line []computed) {
 	if !fn.Pure || fn.Result == plan.None {
@@ -98,7 +98,7 @@ func lineOf(fn *plan.Func) (line []computed) {
 	}
 	needed := make([]bool, len(fn.Nodes))
 	needed[fn.Result] = true
-	for i := int(fn.Result); i >= 0; i-- { // what a node refers to stands before it
+	for i := int(fn.Result); i >= 0; i-- { // what a node refers to is before it
 		if !needed[i] {
 			continue
 		}

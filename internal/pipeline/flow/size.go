@@ -8,7 +8,7 @@ import (
 )
 
 // maxSize bounds what a computation may give, counted as it would be written
-// down, where a part that stands in a value twice counts twice: a list of two
+// down, where a part that is in a value twice counts twice: a list of two
 // lists of two lists… is a few words in memory, and has no end on paper.
 const maxSize = 256 << 20
 

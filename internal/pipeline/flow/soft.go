@@ -8,7 +8,7 @@ import (
 
 // A run that is to start nothing new ends its waits, and lets what runs come to
 // its end. On the clock of this machine, package retry merges the two contexts,
-// with a goroutine. On another, whose time stands still while somebody computes,
+// with a goroutine. On another, whose time is still while somebody computes,
 // whoever waits is told of both ends by what is here.
 
 // softly is the context of a wait: it ends with ctx and with the soft end of the

@@ -59,7 +59,7 @@ var keysOf = map[string][]Key{
 	},
 }
 
-// Keys gives the keys of a map that stands under some keys of a manifest, "" for
+// Keys gives the keys of a map that is under some keys of a manifest, "" for
 // a place in a list; nil where any key may stand.
 func Keys(path []string) []Key {
 	switch {

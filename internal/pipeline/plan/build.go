@@ -222,7 +222,7 @@ func (b *builder) finish(f *function, roots []int32) {
 		eager[r] = true
 	}
 	count, edges := 0, 0
-	for i := len(nodes) - 1; i >= 0; i-- { // a node stands after its inputs
+	for i := len(nodes) - 1; i >= 0; i-- { // a node is after its inputs
 		if !eager[i] {
 			continue
 		}
@@ -256,7 +256,7 @@ func (b *builder) finish(f *function, roots []int32) {
 }
 
 // pure finds the functions that make no calls, and what each needs of the
-// function around it. A function stands before the lambdas in it.
+// function around it. A function is before the lambdas in it.
 func (b *builder) pure() {
 	for i := len(b.plan.Funcs) - 1; i > 0; i-- {
 		f := &b.plan.Funcs[i]

@@ -33,7 +33,7 @@ import (
 // Plan is a pipeline ready to be run. It is never changed, so one Plan serves
 // any number of runs at once.
 type Plan struct {
-	Funcs   []Func // the pipeline and its lambdas; a function stands after those around it
+	Funcs   []Func // the pipeline and its lambdas; a function is after those around it
 	Inputs  []Param
 	Outputs []Output
 	// Hash names the content: the same for the same graph, literals, options
@@ -63,16 +63,16 @@ type Output struct {
 
 // Func is the pipeline, or the body of a lambda.
 type Func struct {
-	Nodes  []Node  // every node stands after the ones that it refers to
+	Nodes  []Node  // every node is after the ones that it refers to
 	Params []int32 // the nodes of a lambda's parameters
 	Result int32   // the node of a lambda's result; None for the pipeline
 	Outer  int     // the function around it; -1 for the pipeline
 
 	// Eager are the nodes that are needed in any case, in an order in which
-	// every node stands after its inputs.
+	// every node is after its inputs.
 	Eager []int32
 	// Users lists for each node the eager nodes that have it in their In, as
-	// often as it stands there.
+	// often as it is there.
 	Users [][]int32
 	// Captures are the nodes of the function around that a lambda refers to.
 	Captures []int32
@@ -141,7 +141,7 @@ type CallSite struct {
 	Until             int // which of Funcs says that a value is the end; -1: none
 }
 
-// Pos is where a node stands in the source.
+// Pos is where a node is in the source.
 func (p *Plan) Pos(n *Node) diag.Pos { return p.file.Pos(n.Span.Start) }
 
 // Source is the text of a node.

@@ -10,7 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 )
 
-// TestShape checks what an engine relies on: every node stands after those it
+// TestShape checks what an engine relies on: every node is after those it
 // refers to, Users is the inverse of In, and lazy nodes are not eager.
 func TestShape(t *testing.T) {
 	p := compile(t, environment(t), `

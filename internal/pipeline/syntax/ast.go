@@ -79,7 +79,7 @@ func (f *File) Text(s Span) string { return string(f.Src[s.Start:s.End]) }
 type Comment struct {
 	Span
 	Text    string
-	OwnLine bool // nothing but blanks stands before it on its line
+	OwnLine bool // nothing but blanks is before it on its line
 }
 
 // Ident is a name as it is written. A name that the parser had to make up
@@ -214,7 +214,7 @@ const (
 
 // Annotation is @example(expr), @source("connector", key: expr, …) or
 // @sink("connector", key: expr, …); a connector that is a name may stand
-// without quotes. @example and @source stand before (or at the end of the
+// without quotes. @example and @source are before (or at the end of the
 // line of) an input, @sink before an output.
 type Annotation struct {
 	Span

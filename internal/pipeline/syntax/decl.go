@@ -34,7 +34,7 @@ func (p *parser) file() {
 	}
 }
 
-// leftover reports what stands after a declaration and is none.
+// leftover reports what is after a declaration and is none.
 func (p *parser) leftover(d Decl) {
 	if !p.tok().newLine {
 		p.f.wrong = append(p.f.wrong, d.Extent().End) // it was meant to continue

@@ -89,7 +89,7 @@ func TestProjectionsInConditions(t *testing.T) {
 	}
 }
 
-// Durations are those of the rest of bide, whatever option they stand in.
+// Durations are those of the rest of bide, whatever option they are in.
 func TestDurationsAreThoseOfBide(t *testing.T) {
 	for _, text := range []string{"5ms", "30s", "5m", "5min", "1h", "2d", "1w", "1h30m", "1.5s", "10us", "05s"} {
 		want, err := duration.Parse(text)

@@ -36,7 +36,7 @@ func (p *parser) known(text string) (time.Duration, bool) {
 	return d, ok
 }
 
-// duration reads a duration, or reports what stands in its place and leaves
+// duration reads a duration, or reports what is in its place and leaves
 // it there. example shows the whole option, for messages.
 func (p *parser) duration(example string) (DurationValue, bool) {
 	t := p.tok()

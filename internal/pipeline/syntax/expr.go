@@ -136,7 +136,7 @@ func (p *parser) chained(level int, op Span) {
 	p.errorAt(op, CodeSyntax, `"when" does not chain`).Suggest(`write "x when a and b"`)
 }
 
-// not reads "not x"; level is that of the place where it stands.
+// not reads "not x"; level is that of the place where it is.
 func (p *parser) not(level int) Expr {
 	t := p.tok()
 	if level > levelNot {
@@ -229,7 +229,7 @@ func (p *parser) noExpr() Expr {
 	return &BadExpr{p.here()}
 }
 
-// continues reports whether a reserved word belongs to what stands around an
+// continues reports whether a reserved word belongs to what is around an
 // expression that is missing, so that it must not be passed in its place.
 func (p *parser) continues(k kind) bool {
 	switch k {

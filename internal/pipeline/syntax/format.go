@@ -11,7 +11,7 @@ const (
 )
 
 // Format prints a file in its canonical form. Each declaration begins on a
-// line of its own; what fits on a line of 100 characters stands on one, what
+// line of its own; what fits on a line of 100 characters is on one, what
 // does not is broken at its outermost list or operators; at most one blank
 // line is kept between declarations; comments stay where they are; sugar
 // ("if c then a else b", "x => e", "List[T]", trailing commas) is written out
@@ -49,8 +49,8 @@ type printer struct {
 
 	pending   bool // a line ends before the next text
 	pendingIn int  // the indentation of the line that then begins
-	blank     bool // an empty line stands before it
-	space     bool // a blank stands before the next text, if it does not begin a line
+	blank     bool // an empty line is before it
+	space     bool // a blank is before the next text, if it does not begin a line
 	commented bool // the current line ends with a comment
 
 	// flat forbids breaking lines; in "${…}" and when measuring.
@@ -149,7 +149,7 @@ func (p *printer) flush(offset int32) {
 	}
 }
 
-// blankBefore reports whether an empty line stands before the line of an
+// blankBefore reports whether an empty line is before the line of an
 // offset, with nothing but blanks before the offset.
 func (p *printer) blankBefore(offset int32) bool {
 	lines := 0
@@ -217,7 +217,7 @@ func (p *printer) nest(f func()) {
 
 // list writes items between brackets: on one line if they fit, else each on
 // a line of its own. open and end are the offsets of the opening bracket and
-// after the closing one; pad says that blanks stand inside the brackets when
+// after the closing one; pad says that blanks are inside the brackets when
 // they are on one line.
 func (p *printer) list(open, closer string, end int32, pad bool, n int, item func(p *printer, i int)) {
 	flat := func(q *printer) {

@@ -89,7 +89,7 @@ func (p *printer) field(f RecordField) {
 	}
 }
 
-// interpolation writes the text as it is in the source, and what stands in
+// interpolation writes the text as it is in the source, and what is in
 // "${…}" on one line. One with comments in it is left alone.
 func (p *printer) interpolation(e *Interpolation) {
 	if p.hasComment(e.End) {

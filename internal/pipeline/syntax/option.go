@@ -32,7 +32,7 @@ func (p *parser) withOptions(w *WithClause) {
 
 // options reads "option, option, …" and adds them to a list.
 //
-// Whom a comma belongs to depends on where the clause stands. Outside all
+// Whom a comma belongs to depends on where the clause is. Outside all
 // brackets it can only be followed by an option (or end the clause). Inside
 // arguments, lists and cases it is followed by one if "name:" comes next.
 // In a record, where "name:" also begins a field, only a complete and valid

@@ -9,7 +9,7 @@ import (
 )
 
 // optionValue reads the value of an option. On an error it passes what
-// stands in the value's place.
+// is in the value's place.
 func (p *parser) optionValue(k OptionKind) OptionValue {
 	switch k.Row().Kind {
 	case option.Count:
@@ -234,7 +234,7 @@ func (p *parser) matchersValue(k OptionKind) OptionValue {
 	return v
 }
 
-// oneOrMore reads a value, or several in brackets, and gives where they stand.
+// oneOrMore reads a value, or several in brackets, and gives where they are.
 func (p *parser) oneOrMore(what string, one func()) Span {
 	start := p.tok().start
 	if p.kind() == tLBrack {

@@ -325,14 +325,14 @@ func (p *parser) lose(start int32) {
 	}
 }
 
-// freshLine reports whether a word stands at the very beginning of a line,
+// freshLine reports whether a word is at the very beginning of a line,
 // so that it is probably meant to begin a declaration.
 func (p *parser) freshLine() bool {
 	t := p.tok()
 	return t.newLine && t.kind.isWord() && p.src[t.start-1] == '\n'
 }
 
-// skipItem passes the rest of an item of a list, with what stands in its
+// skipItem passes the rest of an item of a list, with what is in its
 // brackets.
 func (p *parser) skipItem() {
 	for !p.stop() {

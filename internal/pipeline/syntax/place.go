@@ -147,7 +147,7 @@ func (p *parser) openBefore(i int) []int {
 }
 
 // clauseOf gives the index of the "with" or "=" of the clause that the token
-// i stands in, in the same brackets; -1 if it stands in none.
+// i is in, in the same brackets; -1 if it is in none.
 func (p *parser) clauseOf(i int) int {
 	first := 0
 	if open := p.openBefore(i); len(open) > 0 {
@@ -202,7 +202,7 @@ func (p *parser) placeAfterComma(i int) (PlaceKind, OptionKind) {
 	return PlaceExpr, 0
 }
 
-// inType reports whether the token i stands in the type of an input or of a
+// inType reports whether the token i is in the type of an input or of a
 // type declaration.
 func (p *parser) inType(i int) bool {
 	for n := i; n >= 0; n-- {

@@ -175,7 +175,7 @@ func (s *source) expr(depth int) {
 	}
 }
 
-// operand writes what may stand beside any operator.
+// operand writes what may be beside any operator.
 func (s *source) operand(depth int) {
 	switch s.n(0, 4) {
 	case 0:

@@ -63,7 +63,7 @@ func (p *parser) unescape(start, end int32) string {
 	return b.String()
 }
 
-// badEscape reports the escape whose second character stands at an offset.
+// badEscape reports the escape whose second character is at an offset.
 func (p *parser) badEscape(at int32) {
 	_, n := utf8.DecodeRuneInString(p.src[at:])
 	s := Span{at - 1, at + int32(n)}
@@ -104,7 +104,7 @@ func (p *parser) interpolation() Expr {
 	}
 }
 
-// holeEnd goes to the end of a "${…}"; what stands before it is an error.
+// holeEnd goes to the end of a "${…}"; what is before it is an error.
 func (p *parser) holeEnd() {
 	switch p.kind() {
 	case tEOF, tStrMid, tStrTail:

@@ -74,7 +74,7 @@ var reserved = [...]string{"type", "in", "out", "if", "else", "true", "false", "
 // grammar.
 func ReservedWords() []string { return slices.Clone(reserved[:]) }
 
-// wordKind gives the kind of a word: those of the reserved words stand in their
+// wordKind gives the kind of a word: those of the reserved words are in their
 // order.
 func wordKind(w string) kind {
 	if i := slices.Index(reserved[:], w); i >= 0 {

@@ -143,7 +143,7 @@ func LUB(a, b *Type) *Type {
 	return UnionOf(a, b)
 }
 
-// Mergeable reports whether t may stand beside + as a record: a record or a
+// Mergeable reports whether t may be beside + as a record: a record or a
 // sequence of records.
 func Mergeable(t *Type) bool {
 	return t.Kind == RecordKind || t.IsSequence() && t.Elem.Kind == RecordKind
