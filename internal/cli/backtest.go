@@ -52,18 +52,18 @@ func (o *simulateOptions) predictBack(cmd *cobra.Command, runs []string) error {
 	return o.printBacktest(ctx, list, seeds)
 }
 
-func (a *app) printBacktest(ctx context.Context, list []*simulate.Recording, seeds int) error {
+func (o *simulateOptions) printBacktest(ctx context.Context, list []*simulate.Recording, seeds int) error {
 	got, err := simulate.PredictBack(ctx, list, seeds)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return printJSON(a.out, got)
+	if o.json {
+		return printJSON(o.out, got)
 	}
-	if err := a.print(got.Sentence() + "\n\n"); err != nil {
+	if err := o.print(got.Sentence() + "\n\n"); err != nil {
 		return err
 	}
-	p := a.palette(a.out)
+	p := o.palette(o.out)
 	t := &table{head: []string{"run", "took", "90 in 100", "median", "inside", "attempts", "predicted"}, right: map[int]bool{1: true, 2: true, 3: true, 5: true, 6: true}}
 	t.paint = painted(0, p.dim)
 	var notes []string
@@ -82,11 +82,11 @@ func (a *app) printBacktest(ctx context.Context, list []*simulate.Recording, see
 			notes = append(notes, fmt.Sprintf("run %s is predicted assuming that %s", x.Run, clause))
 		}
 	}
-	if err := t.print(a.out, a.columns(a.out)); err != nil {
+	if err := t.print(o.out, o.columns(o.out)); err != nil {
 		return err
 	}
 	if len(notes) > 0 {
-		return a.print("\n" + strings.Join(notes, "\n") + "\n")
+		return o.print("\n" + strings.Join(notes, "\n") + "\n")
 	}
 	return nil
 }

@@ -104,26 +104,7 @@ func (r *rewriter) literalWord(w *syntax.Word) (string, bool) {
 	if _, ok := r.has(w); ok {
 		return "", false
 	}
-	var b strings.Builder
-	for _, p := range w.Parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			b.WriteString(unescapeBare(p.Value))
-		case *syntax.SglQuoted:
-			b.WriteString(p.Value)
-		case *syntax.DblQuoted:
-			for _, q := range p.Parts {
-				lit, ok := q.(*syntax.Lit)
-				if !ok {
-					return "", false
-				}
-				b.WriteString(unescapeDouble(lit.Value))
-			}
-		default:
-			return "", false
-		}
-	}
-	return b.String(), true
+	return literal(w)
 }
 
 func unescapeBare(s string) string {

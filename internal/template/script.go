@@ -3,7 +3,9 @@ package template
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/pattern"
 	"mvdan.cc/sh/v3/syntax"
@@ -179,10 +181,14 @@ func literal(w *syntax.Word) (string, bool) {
 		case *syntax.Lit:
 			b.WriteString(unescapeBare(p.Value))
 		case *syntax.SglQuoted:
+			text, ok := p.Value, true
 			if p.Dollar {
+				text, ok = unescapeANSI(text)
+			}
+			if !ok {
 				return "", false
 			}
-			b.WriteString(p.Value)
+			b.WriteString(text)
 		case *syntax.DblQuoted:
 			for _, q := range p.Parts {
 				lit, ok := q.(*syntax.Lit)
@@ -194,6 +200,24 @@ func literal(w *syntax.Word) (string, bool) {
 		default:
 			return "", false
 		}
+	}
+	return b.String(), true
+}
+
+// unescapeANSI is what a shell with $'…' reads in it, where Go has the same escapes.
+func unescapeANSI(s string) (string, bool) {
+	var b strings.Builder
+	for s != "" {
+		c, multibyte, rest, err := strconv.UnquoteChar(s, '\'')
+		switch {
+		case err != nil:
+			return "", false
+		case multibyte || c < utf8.RuneSelf:
+			b.WriteRune(c)
+		default:
+			b.WriteByte(byte(c))
+		}
+		s = rest
 	}
 	return b.String(), true
 }

@@ -289,6 +289,8 @@ func TestRefusedPlaces(t *testing.T) {
 		"xargs ${x}":                            "which command runs",
 		"exec ${x}":                             "which command runs",
 		`sh -c "${x}"`:                          "which command runs",
+		`$'s\x68' -c "${x}"`:                    "which command runs",
+		`sh $'\x2dc' "${x}"`:                    "which command runs",
 		"sh -c ${x}":                            "which command runs",
 		`eval "${x}"`:                           "which command runs",
 		"eval ${x}":                             "which command runs",

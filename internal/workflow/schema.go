@@ -58,6 +58,11 @@ func tEnum(words ...string) *form { return oneOf(&form{Type: "string", Enum: wor
 // tInt is a whole number from least on, or a variable.
 func tInt(least int) *form { return oneOf(&form{Type: "integer", Minimum: least}, tVar) }
 
+// tWhole is a whole number within the bounds of an option.
+func tWhole(r *option.Row) *form {
+	return &form{Type: "integer", Minimum: int(r.Least), Maximum: int(r.Greatest)}
+}
+
 // tNum is a number from least to greatest (0: no upper bound), or a variable.
 func tNum(least, greatest float64) *form {
 	n := &form{Type: "number", Minimum: least}
@@ -97,7 +102,7 @@ var (
 	tSecretVar  = &form{Type: "object", Required: []string{"secret", "provider"}}
 	tByProfile  = &form{Type: "object", Required: []string{"default"}, Others: tScalar}
 	tFormat     = tEnum("string", "text", "json", "lines", "number", "boolean") // how an output is read
-	tRetry      = oneOf(&form{Type: "integer", Minimum: 1, Maximum: option.MaxAttempts}, &form{Type: "boolean"}, tVar, tRef("retry"))
+	tRetry      = oneOf(tWhole(option.ByName("attempts")), &form{Type: "boolean"}, tVar, tRef("retry"))
 	tHandler    = oneOf(&form{Type: []string{"boolean", "string"}}, tSteps, tRef("handler"))
 	tValidate   = oneOf(tText, tSteps, tRef("validate"))
 	tOnItem     = oneOf(tText, tRef("on_item_failure"))
@@ -107,7 +112,7 @@ var (
 	tAtOnce     = oneOf(tBool, tInt(1), &form{Type: "string", Enum: []string{"auto"}}, tRef("max_parallel"))
 	tTokens     = oneOf(tInt(1), &form{Type: "string", Pattern: `^[0-9.]+ *[kM]$`})
 	tStatus     = &form{Type: []string{"integer", "string"}}
-	tPriority   = oneOf(&form{Type: "integer", Minimum: 0, Maximum: int(option.ByName("priority").Greatest)}, tEnum(option.ByName("priority").Words...))
+	tPriority   = oneOf(tWhole(option.ByName("priority")), tEnum(option.ByName("priority").Words...))
 	tExpect     = oneOf(tStatus, tList(tStatus))
 	tMatchers   = oneOf(tText, tList(oneOf(tText, tRef("matcher"))), tRef("matcher"))
 	tBackoff    = oneOf(
@@ -126,7 +131,7 @@ func optionType(r *option.Row) *form {
 	case option.Count:
 		n := tInt(int(r.Least))
 		if r.Greatest > 0 {
-			n = oneOf(&form{Type: "integer", Minimum: int(r.Least), Maximum: int(r.Greatest)}, tVar)
+			n = oneOf(tWhole(r), tVar)
 		}
 		if len(r.Words) > 0 {
 			return oneOf(n, tEnum(r.Words...))
