@@ -79,15 +79,6 @@ func (n *node) with(val, other *node) *node {
 	return &out
 }
 
-// index is a map's values by key.
-func (n *node) index() map[string]*node {
-	m := make(map[string]*node, len(n.pairs))
-	for _, p := range n.pairs {
-		m[p.key.text] = p.val
-	}
-	return m
-}
-
 // joinBlocks puts the steps of two blocks one after the other, each written as
 // a list or as {commands: …}.
 func joinBlocks(first, second *node) *node {
