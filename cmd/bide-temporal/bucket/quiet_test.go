@@ -175,13 +175,18 @@ func TestCertificates(t *testing.T) {
 	if err := create(); err == nil || !strings.Contains(err.Error(), "AWS_CA_BUNDLE: open") {
 		t.Errorf("%v", err)
 	}
-	for content, want := range map[string]string{"nothing": "has no certificate", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})): ""} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+	write := func(content []byte) {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := create(); err != nil && want == "" || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%v, want %q", err, want)
-		}
+	}
+	write([]byte("nothing"))
+	if err := create(); err == nil || !strings.Contains(err.Error(), "has no certificate") {
+		t.Errorf("%v", err)
+	}
+	write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	if err := create(); err != nil {
+		t.Error(err)
 	}
 	t.Setenv("AWS_ENDPOINT_URL", strings.Replace(s.URL, "127.0.0.1", "localhost", 1))
 	if err := create(); err == nil || errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "localhost") {
