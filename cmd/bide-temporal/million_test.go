@@ -43,7 +43,7 @@ map:
 	look := time.NewTicker(5 * time.Second)
 	defer look.Stop()
 	killed, restarted := 0, false
-	news, silent, known, told := time.Now(), time.Duration(0), 0, time.Now()
+	news, silent, known, told := time.Now(), time.Duration(0), int64(0), time.Now()
 	for {
 		select {
 		case <-kill.C:
@@ -54,11 +54,11 @@ map:
 			continue
 		case <-look.C:
 		}
-		sum := s.summary()
+		sum, last := s.newsOf(s.only())
 		done := sum.Items.Succeeded
 		silent = max(silent, time.Since(news))
-		if done != known || sum.Status != event.Running {
-			known, news = done, time.Now()
+		if last != known || sum.Status != event.Running {
+			known, news = last, time.Now()
 		}
 		if time.Since(told) < 10*time.Second && sum.Status == event.Running {
 			continue
