@@ -213,11 +213,11 @@ func packages(t *testing.T, f func(pkg string, file *ast.File)) {
 	}
 }
 
-// The table of floors in ARCHITECTURE.md has every package, or the folder above
-// it, and none that there is not; and a package imports nothing from a floor above
+// The table of layers in ARCHITECTURE.md has every package, or the folder above
+// it, and none that there is not; and a package imports nothing from a layer above
 // its own.
 func TestArchitectureHasEveryPackage(t *testing.T) {
-	floor := map[string]int{}
+	layer := map[string]int{}
 	for line := range strings.Lines(read(t, "ARCHITECTURE.md")) {
 		cells := docs.Cells(strings.TrimSpace(line))
 		if len(cells) != 3 {
@@ -225,16 +225,16 @@ func TestArchitectureHasEveryPackage(t *testing.T) {
 		}
 		if n, err := strconv.Atoi(cells[0]); err == nil {
 			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
-				floor[m[1]] = n
+				layer[m[1]] = n
 			}
 		}
 	}
-	if len(floor) < 30 {
-		t.Fatalf("only %d packages were found in ARCHITECTURE.md", len(floor))
+	if len(layer) < 30 {
+		t.Fatalf("only %d packages were found in ARCHITECTURE.md", len(layer))
 	}
 	home := func(pkg string) string {
 		for p := pkg; p != "."; p = path.Dir(p) {
-			if _, ok := floor[p]; ok {
+			if _, ok := layer[p]; ok {
 				return p
 			}
 		}
@@ -246,7 +246,7 @@ func TestArchitectureHasEveryPackage(t *testing.T) {
 		seen[from] = true
 		if from == "" && !told[pkg] {
 			told[pkg] = true
-			t.Errorf("ARCHITECTURE.md has no floor for %s", pkg)
+			t.Errorf("ARCHITECTURE.md has no layer for %s", pkg)
 		}
 		for _, i := range f.Imports {
 			name, _ := strconv.Unquote(i.Path.Value)
@@ -254,9 +254,9 @@ func TestArchitectureHasEveryPackage(t *testing.T) {
 			if to = home(to); !ours || to == from || to == "" || from == "" {
 				continue
 			}
-			if key := from + " " + to; floor[to] > floor[from] && !told[key] {
+			if key := from + " " + to; layer[to] > layer[from] && !told[key] {
 				told[key] = true
-				t.Errorf("%s, on floor %d, imports %s on floor %d", pkg, floor[from], to, floor[to])
+				t.Errorf("%s, in layer %d, imports %s in layer %d", pkg, layer[from], to, layer[to])
 			}
 		}
 	})
@@ -273,7 +273,7 @@ func TestArchitectureHasEveryPackage(t *testing.T) {
 			t.Errorf("ARCHITECTURE.md has no word about the module %s", path.Dir(m))
 		}
 	}
-	for p := range floor {
+	for p := range layer {
 		if !seen[p] {
 			t.Errorf("ARCHITECTURE.md has %s, which is not there", p)
 		}
