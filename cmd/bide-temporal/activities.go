@@ -17,18 +17,18 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// activities are what workers do.
+// activities are the activities of workers.
 type activities struct {
 	worker *cluster.Worker
-	// heartbeat tells the server that an activity lives.
+	// heartbeat tells the server that an activity is alive.
 	heartbeat func(ctx context.Context, token []byte) error
-	// wish asks the coordinator of a run whether it stops.
+	// wish asks the coordinator of a run whether the run is to stop.
 	wish func(ctx context.Context, run string) (cluster.Stop, error)
-	// signal tells the coordinator of a run something of a lane.
+	// signal reports something about a lane to the coordinator of its run.
 	signal func(ctx context.Context, run string, e laneEnd) error
 }
 
-// beatEvery is how often that is, at the most; a provider may charge for each.
+// beatEvery is the greatest time between two heartbeats; a provider may charge for each.
 const beatEvery = 5 * time.Second
 
 func registerMain(w worker.Registry, a *activities) {
@@ -54,13 +54,13 @@ func (a *activities) lane(ctx context.Context, l cluster.Lease) (cluster.Settled
 	tell, over := context.WithCancel(ctx)
 	defer over()
 	info := activity.GetInfo(ctx)
-	ended := a.worker.Work.Lease(info.StartedTime.Sub(info.ScheduledTime)) // both by the server's clock
+	ended := a.worker.Work.Lease(info.StartedTime.Sub(info.ScheduledTime)) // both times are by the server's clock
 	out, err := a.worker.Lane(ctx, l, drain, func(first int) { telling.Go(func() { a.slow(tell, l, first) }) })
 	ended(outcomeOf(err))
 	return out, final(err)
 }
 
-// outcomeOf is how a lease ended on its worker, in the words of how its lane ends.
+// outcomeOf gives how a lease ended on its worker, in the words for ends of lanes.
 func outcomeOf(err error) string {
 	switch {
 	case err == nil:
@@ -68,13 +68,13 @@ func outcomeOf(err error) string {
 	case errors.As(err, new(*cluster.SupersededError)):
 		return laneOver
 	case errors.Is(err, context.Canceled):
-		return laneLost // the server has given it up, and another worker has its items
+		return laneLost // the server gave the lease up, and another worker has its items
 	}
 	return laneBroken
 }
 
-// slow tells a run, until it knows or the lane has ended, how many items a lane keeps that
-// is at one that takes longer than its lease.
+// slow reports to a run how many items a lane keeps whose present item takes longer than
+// its lease. It tries until the run knows, or the lane has ended.
 func (a *activities) slow(ctx context.Context, l cluster.Lease, first int) {
 	for try := 1; ; try++ {
 		err := a.signal(ctx, l.Run, laneEnd{Life: l.Life, Lease: l.ID, How: laneSlow, Keep: first})
@@ -85,7 +85,7 @@ func (a *activities) slow(ctx context.Context, l cluster.Lease, first int) {
 }
 
 func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.HomeDone, error) {
-	if activity.GetInfo(ctx).TaskQueue == laneQueue { // else it comes to the worker beside its slots
+	if activity.GetInfo(ctx).TaskQueue == laneQueue { // on the worker's own queue, the task takes none of its slots
 		defer a.worker.Work.Slot()()
 	}
 	ctx, _, end := a.alive(ctx, t.Run, homeBeat)
@@ -106,7 +106,7 @@ func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster
 	return a.worker.AdoptHome(t)
 }
 
-// begin begins a life of a run. The owner is the workflow, however often this is tried.
+// begin begins a life of a run. Its owner is the workflow, however often this is tried.
 func (a *activities) begin(ctx context.Context, run, store string) (cluster.Order, error) {
 	owner := activity.GetInfo(ctx).WorkflowExecution.RunID
 	_, _, end := a.alive(ctx, "", shortBeat)
@@ -131,7 +131,7 @@ func (a *activities) record(ctx context.Context, run, store string, e cluster.En
 	return overOr(err)
 }
 
-// classOf is the class of an error of the store; "" of none.
+// classOf gives the class of an error of the store; "" for other errors.
 func classOf(err error) string {
 	switch {
 	case err == nil:
@@ -159,7 +159,7 @@ const (
 	lifeIsOver = "over"  // a later life of the run has begun
 )
 
-// overOr is an error that is tried again, but for that the life of the run is over.
+// overOr gives an error that is tried again, unless the life of the run is over.
 func overOr(err error) error {
 	if errors.As(err, new(*cluster.SupersededError)) {
 		return temporal.NewNonRetryableApplicationError(err.Error(), lifeIsOver, nil)
@@ -167,8 +167,8 @@ func overOr(err error) error {
 	return err
 }
 
-// final is an error that the coordinator is told of at once. Its text is short: it
-// goes into the history.
+// final gives an error that the coordinator gets without further tries. Its text is short
+// because it goes into the history.
 func final(err error) error {
 	if err == nil {
 		return nil
@@ -183,19 +183,21 @@ func final(err error) error {
 	return temporal.NewNonRetryableApplicationError(diag.ClipBytes(err.Error(), 1000), kind, nil)
 }
 
-// alive tells the server that an activity lives, until end. It does so itself, by
-// the activity's token: the SDK ends an activity where it cannot reach the server for
-// a moment, and a server that starts again must not cost what runs. drain is
-// closed when the activity is to end soon: it was asked to, the worker leaves, or
-// nothing could be told for so long that the server has given it up soon. The
-// context ends when it has. Where it was asked to end, the run may stop: the store
-// tells that sooner, but not where it is full; run is "" for what does not stop.
+// alive sends heartbeats for an activity until end is called. It sends them itself, with
+// the activity's token: the SDK ends an activity if it cannot reach the server for a
+// moment, but running items must survive a restart of the server. drain is closed when the
+// activity is to end soon: it was asked to, the worker leaves, or no heartbeat was received
+// for so long that the server will soon give it up. The context ends when the server has
+// given it up. If the activity was asked to end, run may be stopping; the store usually
+// says so sooner, but not if it is full. run is "" for an activity that does not stop with
+// a run.
 func (a *activities) alive(ctx context.Context, run string, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
 	return a.beats(context.WithoutCancel(ctx), activity.GetInfo(ctx).TaskToken, activity.GetWorkerStopChannel(ctx), run, timeout)
 }
 
-// beats is alive of a token. The server counts from when it heard of the activity, and
-// no call may take so long that drain comes after it has given it up.
+// beats is alive for a token. The server counts from the last heartbeat that it received,
+// so no call may take so long that drain is closed after the server has given the activity
+// up.
 func (a *activities) beats(ctx context.Context, token []byte, leave <-chan struct{}, run string, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ch, done := make(chan struct{}), make(chan struct{})
@@ -231,7 +233,7 @@ func (a *activities) beats(ctx context.Context, token []byte, leave <-chan struc
 			case asked:
 				ask()
 			case errors.As(err, new(*serviceerror.NotFound)):
-				cancel() // somebody else has its items now
+				cancel() // another worker has its items now
 				return
 			}
 		}
@@ -239,7 +241,7 @@ func (a *activities) beats(ctx context.Context, token []byte, leave <-chan struc
 	return ctx, ch, func() { close(done); silent.Stop(); wg.Wait(); cancel() }
 }
 
-// wishes asks by a client.
+// wishes gives the function wish for a client.
 func wishes(c client.Client) func(context.Context, string) (cluster.Stop, error) {
 	return func(ctx context.Context, run string) (s cluster.Stop, err error) {
 		v, err := c.QueryWorkflow(ctx, WorkflowID(run), "", stopQuery)
@@ -250,14 +252,14 @@ func wishes(c client.Client) func(context.Context, string) (cluster.Stop, error)
 	}
 }
 
-// signals are those of a client.
+// signals gives the function signal for a client.
 func signals(c client.Client) func(context.Context, string, laneEnd) error {
 	return func(ctx context.Context, run string, e laneEnd) error {
 		return c.SignalWorkflow(ctx, WorkflowID(run), "", laneSignal, e)
 	}
 }
 
-// heartbeats are those of a client.
+// heartbeats gives the function heartbeat for a client.
 func heartbeats(c client.Client) func(context.Context, []byte) error {
 	return func(ctx context.Context, token []byte) error { return c.RecordActivityHeartbeat(ctx, token) }
 }

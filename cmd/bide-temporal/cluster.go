@@ -18,7 +18,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// identity is how the server knows a worker of this process.
+// identity is the name by which the server knows a worker of this process.
 func identity(slots int) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -27,7 +27,7 @@ func identity(slots int) string {
 	return fmt.Sprintf("%s, process %d, slots: %d", host, os.Getpid(), slots)
 }
 
-// slotsOf takes a worker's identity apart.
+// slotsOf splits a worker's identity into its name and its slots.
 func slotsOf(identity string) (name string, slots int) {
 	name, text, ok := strings.Cut(identity, ", slots: ")
 	if _, err := fmt.Sscan(text, &slots); !ok || err != nil {
@@ -36,16 +36,16 @@ func slotsOf(identity string) (name string, slots int) {
 	return name, slots
 }
 
-// crew are the workers that have asked for work of the protocol lately. They ask for
-// what is soon done also while all of their slots are taken.
-type crew struct {
+// seenWorkers are the workers that have asked for work of the protocol lately. They ask for
+// short work also while all of their slots are taken.
+type seenWorkers struct {
 	list []cluster.SeenWorker
-	// current is the version on which runs begin, and ramping the one on which a part of them
-	// does: "" is workers without a version.
+	// current is the version on which runs begin, and ramping is the version on which a
+	// part of them begin: "" means workers without a version.
 	current, ramping string
 }
 
-func crewOf(ctx context.Context, c client.Client) (w crew, err error) {
+func seenWorkersOf(ctx context.Context, c client.Client) (w seenWorkers, err error) {
 	by := map[string]cluster.SeenWorker{}
 	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
 		q, err := c.DescribeTaskQueue(ctx, mainQueue, kind)
@@ -84,7 +84,7 @@ func sortedNames(by map[string]cluster.SeenWorker) (names []string) {
 	return names
 }
 
-// clusterState prints how workers and runs stand.
+// clusterState prints the state of workers and runs.
 func clusterState() error {
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -93,7 +93,7 @@ func clusterState() error {
 	s := cluster.State{Address: cmp.Or(opt.HostPort, client.DefaultHostPort), Namespace: cmp.Or(opt.Namespace, client.DefaultNamespace),
 		Protocol: cluster.Protocol, Workers: []cluster.SeenWorker{}, Runs: []cluster.SeenRun{}}
 	return withClient(func(ctx context.Context, c client.Client) error {
-		all, err := crewOf(ctx, c)
+		all, err := seenWorkersOf(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func clusterState() error {
 	})
 }
 
-// runsInProgress adds them, the oldest first.
+// runsInProgress adds the runs in progress to s, the oldest first.
 func runsInProgress(ctx context.Context, c client.Client, s *cluster.State) error {
 	var ids []string
 	for page := []byte(nil); ; {
@@ -138,7 +138,7 @@ func runsInProgress(ctx context.Context, c client.Client, s *cluster.State) erro
 	}
 	for _, r := range standing {
 		if r.Word != "running" {
-			continue // it has ended meanwhile
+			continue // it has ended in the meantime
 		}
 		first, err := firstOf(ctx, c, r.Run)
 		if err != nil {
@@ -154,14 +154,14 @@ func runsInProgress(ctx context.Context, c client.Client, s *cluster.State) erro
 	return nil
 }
 
-// firstOf is when this life of a run began, on this server.
+// firstOf gives when this life of a run began, on this server.
 func firstOf(ctx context.Context, c client.Client, run string) (time.Time, error) {
 	d, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), "")
 	if err != nil {
 		return time.Time{}, err
 	}
 	if id := d.WorkflowExecutionInfo.GetFirstRunId(); id != "" && id != d.WorkflowExecutionInfo.Execution.RunId {
-		if f, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), id); err == nil { // else the server keeps it no more
+		if f, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), id); err == nil { // otherwise the server no longer has it
 			d = f
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// connect dials the server that TEMPORAL_* and the configuration file name.
+// connect connects to the server that TEMPORAL_* and the configuration file name.
 func connect(logs io.Writer) (client.Client, error) {
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -38,8 +38,8 @@ func connect(logs io.Writer) (client.Client, error) {
 	return conn, nil
 }
 
-// notConnected says why there is no connection, and what to do about it. What gRPC says of a
-// handshake that failed is a text.
+// notConnected says why there is no connection, and what to do about it. For a handshake
+// that failed, gRPC gives only a text.
 func notConnected(address string, err error, encrypted bool) error {
 	text := err.Error()
 	has := func(parts ...string) bool {
@@ -69,22 +69,22 @@ func notConnected(address string, err error, encrypted bool) error {
 	return fmt.Errorf("%s: %w; %s", what, err, advice)
 }
 
-// failures are errors as they go through the server: what they say is encrypted
-// where there is a key.
+// failures converts errors that go through the server: their texts are encrypted if there
+// is a key.
 func failures(c crypt) converter.FailureConverter {
 	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: payloadsWith(c), EncodeCommonAttributes: c.aead != nil})
 }
 
-// payloads compresses what goes through the server.
+// payloads compresses the data that goes through the server.
 func payloads() converter.DataConverter { return payloadsWith(crypt{}) }
 
-// payloadsWith compresses it and then encrypts it, where there is a key.
+// payloadsWith compresses the data and then encrypts it, if there is a key.
 func payloadsWith(c crypt) converter.DataConverter {
 	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c, converter.NewZlibCodec(converter.ZlibCodecOptions{}))
 }
 
-// withoutNamespace says what to do about an error where it is that the server does not have
-// the namespace.
+// withoutNamespace adds to an error what to do about it, if it says that the server does
+// not have the namespace.
 func withoutNamespace(err error) error {
 	if n := (*serviceerror.NamespaceNotFound)(nil); errors.As(err, &n) {
 		return fmt.Errorf("%w: TEMPORAL_NAMESPACE names another, and `temporal operator namespace create` makes one", err)

@@ -15,20 +15,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// KeyFile names the file with the key by which what goes through the server is
-// encrypted: 64 hexadecimal digits. All workers and all who start runs have the
-// same one.
+// KeyFile is the variable that names the file with the key for encrypting the data that
+// goes through the server: 64 hexadecimal digits. All workers, and all commands that start
+// runs, need the same key.
 const KeyFile = "BIDE_TEMPORAL_KEY_FILE"
 
-// sealed is the encoding of payloads that are encrypted: AES-256-GCM, the nonce
-// before the text.
+// sealed is the encoding of encrypted payloads: AES-256-GCM, the nonce before the text.
 const sealed = "binary/bide-aes-256-gcm"
 
-// crypt encrypts payloads and decrypts them. Without a key, it only says of an
-// encrypted one that it is.
+// crypt encrypts and decrypts payloads. Without a key, it only reports that a payload is
+// encrypted.
 type crypt struct{ aead cipher.AEAD }
 
-// newCrypt reads a key; path "" is none.
+// newCrypt reads a key from a file; with path "" there is no key.
 func newCrypt(path string) (crypt, error) {
 	if path == "" {
 		return crypt{}, nil
@@ -71,8 +70,8 @@ var errSealed = errors.New("what came through the server is encrypted, with anot
 
 var errPlain = errors.New("what came through the server is not encrypted, but " + KeyFile + " names a key here, and a process with a key reads only what was encrypted with it. Give all workers, and all who start runs, the same key")
 
-// Decode decrypts. With a key it takes nothing that was not encrypted with it, as
-// whoever reaches the server could have written that.
+// Decode decrypts. With a key, it rejects everything that was not encrypted with this key:
+// anyone who reaches the server could have written that.
 func (c crypt) Decode(list []*common.Payload) ([]*common.Payload, error) {
 	out := make([]*common.Payload, len(list))
 	for i, p := range list {

@@ -23,8 +23,8 @@ const (
 	devWait = 30 * time.Second
 )
 
-// serverProgram finds the program of Temporal's development server: on PATH, or
-// where go install puts it.
+// serverProgram finds the program of Temporal's development server: on PATH, or where go
+// install puts it.
 func serverProgram() (string, error) {
 	path, err := exec.LookPath("temporal")
 	if err == nil {
@@ -67,16 +67,16 @@ func serve(address, database string) (*devServer, error) {
 	}
 	cmd := exec.Command(program, "server", "start-dev", "--headless", "--ip", host, "--port", port, "--db-filename", database, "--log-level", "error",
 		"--dynamic-config-value", "matching.useNewMatcher=true", "--dynamic-config-value", "matching.enableFairness=true",
-		// Each partition of a queue has an order of its own.
+		// One partition for each queue: with several, each would have its own order.
 		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1", "--dynamic-config-value", "matching.numTaskqueueWritePartitions=1")
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for this process, which ends it last
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard goes to this process only, which ends the server last
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended, its own output tells
+		_ = cmd.Wait() // the server's own output says how it ended
 		close(ended)
 	}()
 	for end := time.Now().Add(devWait); time.Now().Before(end); {
@@ -103,7 +103,7 @@ func dev(database, slots string) (err error) {
 		return err
 	}
 	defer func() {
-		_ = server.Signal(syscall.SIGTERM) // it may have ended
+		_ = server.Signal(syscall.SIGTERM) // it may have ended already
 		<-server.ended
 	}()
 	fmt.Fprintf(os.Stderr, "Temporal's development server is on %s, its database is %s\n", devAddress, database)
@@ -130,12 +130,12 @@ func dev(database, slots string) (err error) {
 		err = fmt.Errorf("Temporal's development server on %s has ended", devAddress)
 	}
 	for _, w := range workers {
-		_ = w.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = w.Process.Signal(syscall.SIGTERM) // it may have ended already
 	}
 	done := make(chan struct{})
 	go func() {
 		for _, w := range workers {
-			_ = w.Wait() // what it had to say, it has said
+			_ = w.Wait() // it has reported its own errors
 		}
 		close(done)
 	}()

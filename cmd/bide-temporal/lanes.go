@@ -10,11 +10,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// A lane is a workflow of its own: it has a worker work off one lease, and signals the
-// run how that ended. It does not end with the execution that began it, so that a run
-// whose history has become long continues as a new execution at once, however long an
-// item takes: the run's id stays the same, and the signal reaches whichever execution
-// is there.
+// A lane is a workflow of its own: a worker runs one lease for it, and then it signals to
+// the run how the lease ended. A lane does not end with the execution of the run that began
+// it. So a run whose history has become long continues immediately as a new execution,
+// however long an item takes: the run's id stays the same, and the signal reaches the
+// current execution.
 
 // laneEnd is how a lane ended.
 type laneEnd struct {
@@ -26,21 +26,21 @@ type laneEnd struct {
 	Why   string          `json:"why,omitempty"`
 }
 
-// The ways in which lanes end. Where one did neither settle nor is over, its log tells
-// what it has done.
+// The ways in which lanes end. If a lane was neither settled nor over, its log says what it
+// has done.
 const (
 	laneSettled  = "settled"
-	laneNotBegun = "not begun" // it was cancelled before
+	laneNotBegun = "not begun" // it was cancelled before it began
 	laneLost     = "lost"      // its worker is gone
 	laneBroken   = "broken"    // it could not work
 	laneOver     = "over"      // a later life of the run has begun
 
-	// laneSlow is no end: the lane is at an item that takes longer than its lease, and
-	// gives back what is behind it.
+	// laneSlow is no end: the present item of the lane takes longer than its lease, and the
+	// lane gives back the items after it.
 	laneSlow = "slow"
 )
 
-// howOf is how a lane ended with an error.
+// howOf gives how a lane ended, from its error.
 func howOf(err error) string {
 	switch {
 	case err == nil:
@@ -55,7 +55,7 @@ func howOf(err error) string {
 	return laneBroken
 }
 
-// Lane is a lane as a workflow.
+// Lane is the workflow of a lane.
 func Lane(ctx workflow.Context, l cluster.Lease) error {
 	end := laneEnd{Life: l.Life, Lease: l.ID}
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, once(laneQueue, l.Heartbeat)), laneActivity, l).Get(ctx, &end.Out)
@@ -66,7 +66,7 @@ func Lane(ctx workflow.Context, l cluster.Lease) error {
 	for try := 1; ; try++ {
 		err := workflow.SignalExternalWorkflow(ctx, WorkflowID(l.Run), "", laneSignal, end).Get(ctx, nil)
 		if err == nil || errors.As(err, new(*temporal.UnknownExternalWorkflowExecutionError)) {
-			return nil // where the run has ended, nobody needs to know
+			return nil // the run has ended, so nobody needs to know
 		}
 		if try == laneTries {
 			return err
@@ -77,11 +77,11 @@ func Lane(ctx workflow.Context, l cluster.Lease) error {
 	}
 }
 
-// laneTries is how often a lane tells how it ended: a server takes so many signals at once
-// of a run, and no more until that has taken them.
+// laneTries is how often a lane tries to report how it ended. A server accepts only so many
+// signals for a run at once, and more only when the run has taken them.
 const laneTries = 100
 
-// lane begins a lease.
+// lane starts the lane for a lease.
 func (r *run) lane(ctx workflow.Context, l cluster.Lease) {
 	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: laneID(l), TaskQueue: mainQueue,
 		ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, WaitForCancellation: true}), laneType, l)
@@ -102,7 +102,7 @@ func (r *run) lane(ctx workflow.Context, l cluster.Lease) {
 	})
 }
 
-// cancelLane asks a lane to end soon, where it was not asked yet.
+// cancelLane asks a lane to end soon, if it was not asked before.
 func (r *run) cancelLane(ctx workflow.Context, l cluster.Lease) {
 	if r.cancelled[l.ID] {
 		return
@@ -123,7 +123,7 @@ func (r *run) cancelLane(ctx workflow.Context, l cluster.Lease) {
 	})
 }
 
-// gone takes what is known of a lane that is no more: it has told how it ended before, or
+// gone ends a lease whose lane no longer exists: the lane has reported its end before, or
 // somebody has terminated it.
 func (r *run) gone(ctx workflow.Context, l cluster.Lease) {
 	r.takeEnds(ctx, workflow.GetSignalChannel(ctx, laneSignal))
@@ -133,7 +133,7 @@ func (r *run) gone(ctx workflow.Context, l cluster.Lease) {
 	}
 }
 
-// laneSignals takes how lanes ended.
+// laneSignals receives the signals that say how lanes ended.
 func (r *run) laneSignals(ctx workflow.Context) {
 	ch := workflow.GetSignalChannel(ctx, laneSignal)
 	for {
@@ -145,17 +145,17 @@ func (r *run) laneSignals(ctx workflow.Context) {
 	}
 }
 
-// takeEnds is laneSignals of those that are there.
+// takeEnds receives those signals that have arrived.
 func (r *run) takeEnds(ctx workflow.Context, ch workflow.ReceiveChannel) {
 	for e := (laneEnd{}); ch.ReceiveAsync(&e); e = (laneEnd{}) {
 		r.take(ctx, e)
 	}
 }
 
-// take takes how a lane ended. Of one that does not tell what it has done, its log does.
+// take takes how a lane ended. If the lane does not say what it has done, its log is read.
 func (r *run) take(ctx workflow.Context, e laneEnd) {
 	if r.c == nil || e.Life != r.life() {
-		return // of a life before this one
+		return // from an earlier life
 	}
 	l, open := r.c.Has(e.Lease)
 	if !open || r.adopting[e.Lease] {

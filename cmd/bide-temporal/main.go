@@ -1,7 +1,7 @@
-// Command bide-temporal is bide's part that speaks with Temporal: `bide run --on
-// temporal`, `bide worker` and `bide cluster` start it. It is a program of its own,
-// and a module of its own, because Temporal's SDK makes a program 20 MB larger and
-// each of its starts 10 ms slower, and a minute to compile: bide has none of it.
+// Command bide-temporal is the part of bide that talks to Temporal: `bide run --on
+// temporal`, `bide worker` and `bide cluster` start it. It is a separate program and a
+// separate module, because Temporal's SDK makes a program 20 MB larger, each start 10 ms
+// slower, and takes a minute to compile. bide itself has none of it.
 package main
 
 import (
@@ -85,14 +85,14 @@ func command(args []string) error {
 	return nil
 }
 
-// registerStores has stores opened that need a client of a server.
+// registerStores registers the stores that need a client of a server.
 func registerStores() {
 	cluster.Register("s3", bucket.Open)
 	cluster.Register("postgres", database.Open)
 }
 
-// serveStore serves a store's objects for a program that has no client of its server: its
-// standard input is a connection.
+// serveStore serves a store's objects for a program that has no client of the store's
+// server. Its standard input is the connection.
 func serveStore(text string) error {
 	conn, err := net.FileConn(os.Stdin)
 	if err != nil {
@@ -123,7 +123,8 @@ func start(store, run string) error {
 	}
 	return withClient(func(ctx context.Context, c client.Client) error {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: WorkflowID(run), TaskQueue: mainQueue,
-			// All that the run has done inherits these: of runs that are served alike, each has an equal share.
+			// All that the run does inherits these: runs with the same priority get equal
+			// shares.
 			Priority:                                 temporal.Priority{PriorityKey: cmp.Or(plan.Priority, cluster.UsualPriority), FairnessKey: run},
 			WorkflowExecutionErrorWhenAlreadyStarted: true, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			Memo: map[string]any{"bide.store": store}}, workflowType, in)
@@ -155,13 +156,14 @@ func withClient(do func(ctx context.Context, c client.Client) error) error {
 	return withoutNamespace(do(ctx, c))
 }
 
-// grace is how long what runs may take when a worker is asked to leave: that of its
-// steps, and a little for what is recorded.
+// grace is how long running items may take when a worker is asked to leave: the grace of
+// their steps, and a little more to record their ends.
 const grace = 15 * time.Second
 
-// work takes work until an interrupt, or a request to end: then what runs may end
-// within its grace, and another worker continues. A second one ends it at once. So it ends,
-// with an error, where the server wants no more of it, as without its namespace.
+// work takes work until an interrupt, or a request to end. Then running items may end
+// within their grace, and another worker continues. A second interrupt ends them
+// immediately. work also ends, with an error, if the server gives it no more work, for
+// example because its namespace is gone.
 func work(text string, stores []string) error {
 	slots, err := strconv.Atoi(text)
 	if err != nil || slots < 1 {
@@ -193,18 +195,20 @@ func work(text string, stores []string) error {
 	if err != nil {
 		return errors.Join(err, mine.Close())
 	}
-	fatal := make(chan error, 3) // of each of the three below, once
+	fatal := make(chan error, 3) // at most once from each of the three workers below
 	onFatal := func(err error) { fatal <- err }
 	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c), signal: signals(c)}
-	// The commands of lanes may keep a workflow from a processor for more than the usual second.
+	// Commands of lanes may keep the processor busy, so a workflow may wait longer than the
+	// usual second.
 	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second,
 		DeploymentOptions: version, OnFatalError: onFatal})
 	registerMain(short, a)
 	lanes := worker.New(c, laneQueue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
 		DisableEagerActivities: true, WorkerStopTimeout: grace, DeploymentOptions: version, OnFatalError: onFatal})
 	registerLanes(lanes, a)
-	// Its own queue belongs to no version: each start of a worker has another one, and a version
-	// that is to become current needs workers for all queues of the one before.
+	// The worker's own queue belongs to no version. Each start of a worker has a new queue,
+	// and a version can become current only if it has workers for all queues of the one
+	// before.
 	own := worker.New(c, mine.Queue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: 1, MaxConcurrentActivityTaskPollers: 1,
 		DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace, OnFatalError: onFatal})
 	own.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})
@@ -252,9 +256,9 @@ func work(text string, stores []string) error {
 	return errors.Join(gone, err)
 }
 
-// measure begins to send what a worker does, where the settings of telemetry say so. The
-// result sends the last of it, within a bound, or not at all where its context has ended: how
-// the collector fares changes nothing for the work.
+// measure begins to send measurements of what a worker does, if the settings of telemetry
+// say so. end sends the last of them, within a time limit, or not at all if its context has
+// ended. The state of the collector does not affect the work.
 func measure(w *cluster.Worker, slots int) (end func(context.Context), err error) {
 	note := func(text string) { fmt.Fprintf(os.Stderr, "bide: %s\n", text) }
 	cfg, err := telemetry.FromEnv(os.Environ(), telemetry.Version())

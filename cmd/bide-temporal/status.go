@@ -24,14 +24,15 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// standing is what Temporal knows of a run.
+// standing is what Temporal knows about a run.
 type standing struct {
 	Run  string `json:"run"`
 	Word string `json:"word"` // running, closed or none
-	// Version is that of the workers on which it stays; "" is any that takes its work.
+	// Version is the version of the workers on which the run stays; "" means any worker
+	// that takes its work.
 	Version string `json:"version,omitempty"`
-	// Trouble is what holds it up that the store does not tell, as it cannot be
-	// written or as there is nobody who would; "" is nothing.
+	// Trouble is what holds up the run and the store does not say, because the store cannot
+	// be written or nobody is there to write it; "" if nothing does.
 	Trouble string `json:"trouble,omitempty"`
 }
 
@@ -45,14 +46,14 @@ func status(runs []string) error {
 	})
 }
 
-// standings are what Temporal knows of runs.
+// standings gives what Temporal knows about runs.
 func standings(ctx context.Context, c client.Client, runs []string) ([]standing, error) {
 	key, err := newCrypt(os.Getenv(KeyFile))
 	if err != nil {
 		return nil, err
 	}
 	list := make([]standing, len(runs))
-	var all *crew // what they have in common
+	var all *seenWorkers // the workers, read once for all runs
 	for i, run := range runs {
 		s := &list[i]
 		s.Run = run
@@ -66,13 +67,13 @@ func standings(ctx context.Context, c client.Client, runs []string) ([]standing,
 		case d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 			s.Word = "closed"
 			if err := c.GetWorkflow(ctx, WorkflowID(run), "").Get(ctx, nil); err != nil {
-				s.Trouble = told(err)
+				s.Trouble = failureText(err)
 			}
 			continue
 		}
 		s.Word = "running"
 		if all == nil {
-			w, err := crewOf(ctx, c)
+			w, err := seenWorkersOf(ctx, c)
 			if err != nil {
 				return nil, err
 			}
@@ -96,13 +97,14 @@ func standings(ctx context.Context, c client.Client, runs []string) ([]standing,
 	return list, nil
 }
 
-// seen is how long ago a worker that is there asked for work at the most: it asks for
-// a minute, and then again.
+// seen is how long ago a present worker last asked for work, at most: it asks for a minute,
+// and then again.
 const seen = 75 * time.Second
 
-// nobody says that no worker is there for a run that stays on a version, or for one that
-// stays on none, "", and goes where runs begin; "" where a worker is.
-func (w crew) nobody(pinned string) string {
+// nobody says that no worker is present for a run. pinned is the version on which the run
+// stays; "" for a run that goes to the version on which runs begin. If a worker is present,
+// it gives "".
+func (w seenWorkers) nobody(pinned string) string {
 	has := func(version string) bool {
 		return slices.ContainsFunc(w.list, func(s cluster.SeenWorker) bool { return s.Version == version })
 	}
@@ -120,8 +122,8 @@ func (w crew) nobody(pinned string) string {
 	return fmt.Sprintf("no worker takes work of protocol %d (the queue %s): start bide worker there, or one of this version", cluster.Protocol, mainQueue)
 }
 
-// heard reports whether the run was heard of by a worker that is at work for it: of a
-// server that has just started, nobody may have asked for more work yet.
+// heard reports whether a worker that is running the run has been heard of. Soon after a
+// start of the server, perhaps no worker has asked for more work yet.
 func heard(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) bool {
 	for _, p := range d.PendingActivities {
 		if p.State != enums.PENDING_ACTIVITY_STATE_STARTED {
@@ -136,27 +138,27 @@ func heard(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) 
 	return false
 }
 
-// laneHeard is heard of the lanes of a run, as far as a few of them tell.
+// laneHeard is heard for the lanes of a run, according to a few of them.
 func laneHeard(ctx context.Context, c client.Client, run string) (bool, error) {
 	lanes, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: 10, Query: lanesOf(run)})
 	if err != nil {
 		return false, err
 	}
 	for _, e := range lanes.Executions {
-		if d, err := c.DescribeWorkflowExecution(ctx, e.Execution.WorkflowId, ""); err == nil && heard(d, time.Now()) { // it may have ended
+		if d, err := c.DescribeWorkflowExecution(ctx, e.Execution.WorkflowId, ""); err == nil && heard(d, time.Now()) { // the lane may have ended
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// lanesOf are the lanes of a run that have not ended, as a query.
+// lanesOf is a query for the lanes of a run that have not ended.
 func lanesOf(run string) string {
 	return fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '%s-'", laneType, WorkflowID(run))
 }
 
-// worked reports whether a worker has told something of a run lately, as the end of its
-// history says.
+// worked reports whether a worker has reported something for a run lately, according to the
+// end of the run's history.
 func worked(ctx context.Context, c client.Client, run string) (bool, error) {
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -196,14 +198,14 @@ func failing(d *workflowservice.DescribeWorkflowExecutionResponse, fc converter.
 		if errors.As(err, new(*temporal.TimeoutError)) {
 			return "a worker does not answer: another one does what it was to do"
 		}
-		return what + told(err)
+		return what + failureText(err)
 	}
 	return ""
 }
 
-// told is what a failure says here; without its key, the SDK says in its own words that
-// it cannot be read.
-func told(err error) string {
+// failureText gives the text of a failure. Without the key, the SDK has a text of its own
+// for a failure that it cannot read.
+func failureText(err error) string {
 	text := strings.TrimSpace(reason(err))
 	if text == "Encoded failure" {
 		return errSealed.Error()
@@ -211,7 +213,7 @@ func told(err error) string {
 	return text
 }
 
-// control has the map of a run do something, and tells what it said.
+// control asks the map of a run to do something, and reports its answer.
 func control(run string) error {
 	var q cluster.Control
 	if err := json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&q); err != nil {

@@ -13,15 +13,17 @@ import (
 )
 
 // The variables that Temporal's worker controller for Kubernetes sets: the deployment to
-// which a worker belongs, and which build of it the worker is. Both together are its version.
+// which a worker belongs, and which build of it the worker is. Together they are the
+// worker's version.
 const (
 	deploymentVariable = "TEMPORAL_DEPLOYMENT_NAME"
 	buildVariable      = "TEMPORAL_WORKER_BUILD_ID"
 )
 
-// versionOf are the options by which a worker registers as the version that the environment
-// names; the zero options where it names none. A run stays on the version with which it
-// began, also when its coordinator continues as a new execution, and its lanes do as well.
+// versionOf gives the options with which a worker registers as the version that the
+// environment names; the zero options if it names none. A run stays on the version with
+// which it began, also when its coordinator continues as a new execution. The same is true
+// for its lanes.
 func versionOf(getenv func(string) string) (o worker.DeploymentOptions, err error) {
 	name, build := getenv(deploymentVariable), getenv(buildVariable)
 	switch {
@@ -38,7 +40,7 @@ func versionOf(getenv func(string) string) (o worker.DeploymentOptions, err erro
 		Version: worker.WorkerDeploymentVersion{DeploymentName: name, BuildID: build}}, nil
 }
 
-// versionText is a version as Temporal writes it; "" is none.
+// versionText gives a version as Temporal writes it; "" for none.
 func versionText(v *deployment.WorkerDeploymentVersion) string {
 	if v.GetDeploymentName() == "" || v.GetBuildId() == "" {
 		return ""
@@ -46,7 +48,7 @@ func versionText(v *deployment.WorkerDeploymentVersion) string {
 	return v.DeploymentName + ":" + v.BuildId
 }
 
-// versionOfPoller is the version as which a worker asks for work; "" is none.
+// versionOfPoller gives the version for which a worker asks for work; "" for none.
 func versionOfPoller(o *deployment.WorkerDeploymentOptions) string {
 	if o.GetWorkerVersioningMode() != enums.WORKER_VERSIONING_MODE_VERSIONED {
 		return ""
@@ -54,7 +56,7 @@ func versionOfPoller(o *deployment.WorkerDeploymentOptions) string {
 	return versionText(&deployment.WorkerDeploymentVersion{DeploymentName: o.DeploymentName, BuildId: o.BuildId})
 }
 
-// startAs says how a worker of a version is started.
+// startAs gives the command that starts a worker of a version.
 func startAs(version string) string {
 	if version == "" {
 		return fmt.Sprintf("start bide worker without %s", deploymentVariable)
@@ -63,13 +65,13 @@ func startAs(version string) string {
 	return fmt.Sprintf("start bide worker with %s=%s %s=%s", deploymentVariable, name, buildVariable, build)
 }
 
-// makeCurrent is the command by which runs begin on a version.
+// makeCurrent gives the command that makes a version the one on which runs begin.
 func makeCurrent(version string) string {
 	name, build, _ := strings.Cut(version, ":")
 	return fmt.Sprintf("temporal worker deployment set-current-version --deployment-name %s --build-id %s", name, build)
 }
 
-// pinnedTo is the version on which a run stays, or to which somebody has moved it; "" where
+// pinnedTo gives the version on which a run stays, or to which somebody has moved it; "" if
 // it stays on none.
 func pinnedTo(i *workflowpb.WorkflowExecutionVersioningInfo) string {
 	if o := i.GetVersioningOverride(); o.GetOverride() != nil {
@@ -81,5 +83,5 @@ func pinnedTo(i *workflowpb.WorkflowExecutionVersioningInfo) string {
 	return versionText(i.GetDeploymentVersion())
 }
 
-// environment is os.Getenv, without blanks around a value.
+// environment is os.Getenv without spaces before and after the value.
 func environment(name string) string { return strings.TrimSpace(os.Getenv(name)) }

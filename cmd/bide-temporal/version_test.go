@@ -59,7 +59,7 @@ func TestNobody(t *testing.T) {
 		{[]string{b1, none}, b2, b2, none, "no worker has version night:b2, on which runs begin: start bide worker with"},
 		{[]string{b1}, none, none, none, "no version of the workers is current: temporal worker deployment set-current-version --deployment-name night --build-id b1, or start bide worker without"},
 	} {
-		w := crew{current: c.current, ramping: c.ramping}
+		w := seenWorkers{current: c.current, ramping: c.ramping}
 		for _, v := range c.have {
 			w.list = append(w.list, cluster.SeenWorker{Version: v})
 		}

@@ -16,12 +16,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// The names under which Temporal knows the parts. They have the protocol's number:
-// a worker of another protocol does not take their work.
+// These are Temporal's names for the parts. They have the number of the protocol: a worker
+// of another protocol does not take their work.
 var (
 	workflowType = fmt.Sprintf("bide.run.v%d", cluster.Protocol)
 	laneType     = fmt.Sprintf("bide.lane.v%d", cluster.Protocol)
-	// mainQueue has workflows and what is soon done, laneQueue what runs steps.
+	// mainQueue has workflows and short activities; laneQueue has activities that run
+	// steps.
 	mainQueue = fmt.Sprintf("bide.p%d", cluster.Protocol)
 	laneQueue = mainQueue + ".lanes"
 )
@@ -37,38 +38,38 @@ const (
 
 	stopSignal    = "stop"
 	laneSignal    = "lane"    // a lane has ended: a laneEnd
-	stopQuery     = "stop"    // whether it stops: a cluster.Stop
+	stopQuery     = "stop"    // asks whether the run is to stop: a cluster.Stop
 	controlUpdate = "control" // a cluster.Control
 
 	// recordEvery is how often decisions go to the store.
 	recordEvery = time.Second
-	// stopTries is how long the store is tried for the wish to stop: those who work
-	// hear of it from the server as well.
+	// stopTries is how long bide tries to write a stop to the store: workers hear of it
+	// from the server as well.
 	stopTries = 5 * time.Second
-	// homeTries is how many workers may go down under what is not the map, or be
-	// unable to do it.
+	// homeTries is how many workers may die during a home task, or be unable to do it.
 	homeTries = 5
-	// homeBeat is how long nothing may be heard of them, shortBeat of what is soon
-	// done: of a worker that went down with it nothing else tells.
+	// homeBeat is how long a home task may be silent, and shortBeat how long a short
+	// activity may. Nothing else shows that the worker died.
 	homeBeat = time.Minute
-	// homeWait is how long what follows the map waits for the worker that keeps a copy.
+	// homeWait is how long the task after the map waits for the worker that keeps a copy of
+	// the run.
 	homeWait  = 10 * time.Second
 	shortBeat = 15 * time.Second
 )
 
-// manyEvents is when an execution hands over to the next, whatever the server
-// suggests: half of what a history may have before it is slow. It is of the protocol: two
-// workers with different values decide otherwise of one history.
+// manyEvents is after how many events an execution hands over to the next, whatever the
+// server suggests: half of what makes a history slow. It is part of the protocol: two
+// workers with different values would decide differently from one history.
 var manyEvents = 8000
 
-// WorkflowID is the id of a run's workflow.
+// WorkflowID gives the id of a run's workflow.
 func WorkflowID(run string) string { return "bide-" + run }
 
-// laneID is the id of the workflow that is a lane.
+// laneID gives the id of a lane's workflow.
 func laneID(l cluster.Lease) string { return WorkflowID(l.Run) + "-" + l.Log }
 
-// Input is what an execution begins with: a run in the store, and where the
-// execution before it, if there was one, has got to.
+// Input is what an execution begins with: a run in the store, and how far the execution
+// before it has come, if there was one.
 type Input struct {
 	Run   string `json:"run"`
 	Store string `json:"store"`
@@ -77,10 +78,11 @@ type Input struct {
 	// Coordinator is set once the map has begun.
 	Coordinator *cluster.CoordinatorState `json:"coordinator,omitempty"`
 	Homes       int                       `json:"homes,omitempty"` // home tasks so far
-	// HomeQueue is where the worker is that keeps a copy of the run for what follows its map.
+	// HomeQueue is the queue of the worker that keeps a copy of the run for the task after
+	// the map.
 	HomeQueue string       `json:"home_queue,omitempty"`
 	Stop      *StopRequest `json:"stop,omitempty"` // somebody has stopped it
-	// Began is when this life of the run did; the zero time: now.
+	// Began is when this life of the run began; the zero time means now.
 	Began time.Time `json:"began,omitzero"`
 }
 
@@ -89,7 +91,7 @@ type StopRequest struct {
 	Now bool `json:"now"`
 }
 
-// Run is the coordinator of a run as a workflow. All it decides is cluster's.
+// Run is the workflow that coordinates a run. Package cluster makes all its decisions.
 func Run(ctx workflow.Context, in Input) (string, error) {
 	r := &run{Input: in, order: &cluster.Order{}}
 	if in.Coordinator != nil {
@@ -126,7 +128,7 @@ func Run(ctx workflow.Context, in Input) (string, error) {
 	return status, r.flush(ctx)
 }
 
-// begin begins a life of the run: from then on, no other coordinator records anything.
+// begin begins a life of the run: from then on, no other coordinator can record anything.
 func (r *run) begin(ctx workflow.Context) error {
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), beginActivity, r.Input.Run, r.Store).Get(ctx, r.order)
 	if err != nil {
@@ -139,28 +141,28 @@ func (r *run) begin(ctx workflow.Context) error {
 	return nil
 }
 
-// run is an execution.
+// run is one execution of the workflow.
 type run struct {
 	Input
 	c     *cluster.Coordinator
 	order *cluster.Order
 
 	stopping, now bool
-	wanted        bool                // somebody wants it to stop
-	inMap, told   bool                // lanes are handed out; somebody told the map to do something
-	late          bool                // the time of the run is over, and all who work were told
-	cancelHome    workflow.CancelFunc // of the home task, while there is one
-	starting      map[int]bool        // leases whose lane is not there yet
+	wanted        bool                // a stop was requested
+	inMap, asked  bool                // lanes are handed out; the map got a request
+	late          bool                // the time of the run is over, and all workers know
+	cancelHome    workflow.CancelFunc // of the home task, if there is one
+	starting      map[int]bool        // leases whose lane has not started yet
 	cancelled     map[int]bool        // leases whose lane was asked to end soon
 	adopting      map[int]bool        // leases whose log is being read
 	ended         []laneEnd
-	under         int // things under way that the next execution would not know of
+	under         int // operations in progress, which the next execution would not know of
 	flushing      bool
 	flushed       time.Time
 	failed        error // why nothing more can be recorded
 }
 
-// life is that of the run; 0 while it has not begun.
+// life gives the life of the run; 0 before it has begun.
 func (r *run) life() int { return r.order.Life }
 
 func (r *run) whole(ctx workflow.Context) (string, error) {
@@ -189,24 +191,24 @@ func (r *run) whole(ctx workflow.Context) (string, error) {
 	return done.Status, err
 }
 
-// once are the options of work that is not begun again by itself: what it has
-// left is looked at first.
+// once gives the options for an activity that is not started again automatically: what it
+// has left is read first.
 func once(queue string, heartbeat time.Duration) workflow.ActivityOptions {
 	return workflow.ActivityOptions{TaskQueue: queue, StartToCloseTimeout: 10 * 365 * 24 * time.Hour, HeartbeatTimeout: heartbeat,
 		WaitForCancellation: true, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}}
 }
 
-// short are the options of what may be done again as often as it takes.
+// short gives the options for an activity that may be repeated as often as needed.
 func short() workflow.ActivityOptions {
 	return workflow.ActivityOptions{TaskQueue: mainQueue, StartToCloseTimeout: 5 * time.Minute, HeartbeatTimeout: shortBeat,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}}
 }
 
-// home has a worker do what of the run is not its map. Where that worker is gone,
-// another one continues from what it has recorded.
+// home has a worker do a home task. If that worker is gone, another one continues from what
+// it has recorded.
 func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeDone, err error) {
 	t.Run, t.Store, t.Life = r.Input.Run, r.Store, r.life()
-	begun := false // that is told already
+	begun := false // the begin of the life is recorded already
 	broken, why := 0, ""
 	for try := 1; ; try++ {
 		t.Stop = r.stopping
@@ -222,7 +224,7 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		r.cancelHome = cancel
 		if r.stopping {
 			cancel()
-			actx, _ = workflow.NewDisconnectedContext(ctx) // it is told by t.Halt, or by the store
+			actx, _ = workflow.NewDisconnectedContext(ctx) // t.Halt or the store says that the run stops
 		}
 		opt := once(laneQueue, homeBeat)
 		if t.After && r.HomeQueue != "" {
@@ -284,7 +286,7 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 	}
 }
 
-// notStarted reports whether an activity ended because nobody began it.
+// notStarted reports whether an activity ended because no worker began it.
 func notStarted(err error) bool {
 	var t *temporal.TimeoutError
 	return errors.As(err, &t) && t.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
@@ -301,14 +303,14 @@ func storeFailed(err error) bool {
 	return errors.As(err, &app) && app.Type() == storeFails
 }
 
-// isOver reports whether a later life of the run has begun: then this one has nothing
-// more to do, and nothing to record.
+// isOver reports whether a later life of the run has begun: then this one has nothing more
+// to do or to record.
 func isOver(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.Type() == lifeIsOver
 }
 
-// reason is what an activity says of its failure, without what Temporal puts around it.
+// reason gives the activity's own text for its failure, without what Temporal adds.
 func reason(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -317,9 +319,9 @@ func reason(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
-// lanes has the map worked off.
+// lanes runs the map by handing out lanes.
 func (r *run) lanes(ctx workflow.Context) error {
-	if r.Coordinator != nil { // what the execution before has left to be recorded
+	if r.Coordinator != nil { // what the execution before has not recorded yet
 		r.flushSoon(ctx)
 	}
 	for {
@@ -364,8 +366,8 @@ var handOverDue = func(i *workflow.Info) bool {
 // await waits until a lease has ended, or for a time.
 func (r *run) await(ctx workflow.Context, until time.Time) error {
 	was := r.stopping
-	r.told = false
-	happened := func() bool { return len(r.ended) > 0 || r.stopping != was || r.told || r.failed != nil }
+	r.asked = false
+	happened := func() bool { return len(r.ended) > 0 || r.stopping != was || r.asked || r.failed != nil }
 	var err error
 	if until.IsZero() {
 		err = workflow.Await(ctx, happened)
@@ -378,13 +380,13 @@ func (r *run) await(ctx workflow.Context, until time.Time) error {
 	return err
 }
 
-// settle takes how leases have ended.
+// settle processes the ends of leases.
 func (r *run) settle(ctx workflow.Context) error {
 	for len(r.ended) > 0 {
 		e := r.ended[0]
 		r.ended = r.ended[1:]
 		if e.Life != r.life() {
-			continue // of a life before this one
+			continue // from an earlier life
 		}
 		if _, open := r.c.Has(e.Lease); !open {
 			continue
@@ -408,7 +410,7 @@ func (r *run) settle(ctx workflow.Context) error {
 			err = r.c.Settle(e.Lease, e.Out, now)
 		case laneLost:
 			err = r.c.Lost(e.Lease, e.Out, now)
-		case laneBroken: // it has run nothing that its log does not tell of
+		case laneBroken: // it ran only what its log says
 			err = r.c.Broken(e.Lease, e.Out, e.Why, now)
 		case laneOver:
 			err = temporal.NewNonRetryableApplicationError(e.Why, lifeIsOver, nil)
@@ -430,14 +432,14 @@ func (r *run) control(ctx workflow.Context, q cluster.Control) error {
 	if err := r.c.Control(q, workflow.Now(ctx)); err != nil {
 		return temporal.NewApplicationError(err.Error(), plainError)
 	}
-	r.told = true
+	r.asked = true
 	if q.Do == journal.Pause {
 		r.cancelAll(ctx)
 	}
 	return nil
 }
 
-// cancelAll asks all who work to end soon.
+// cancelAll asks all workers of the run to end soon.
 func (r *run) cancelAll(ctx workflow.Context) {
 	if r.cancelHome != nil {
 		r.cancelHome()
@@ -449,7 +451,7 @@ func (r *run) cancelAll(ctx workflow.Context) {
 	}
 }
 
-// signals takes the wish to stop, and tells all who work.
+// signals receives the signal to stop, and tells all workers of the run.
 func (r *run) signals(ctx workflow.Context) {
 	ch := workflow.GetSignalChannel(ctx, stopSignal)
 	for {
@@ -474,7 +476,7 @@ func (r *run) stop(ctx workflow.Context, q StopRequest) {
 	r.cancelAll(ctx)
 }
 
-// wish is that somebody wants the run to stop; the zero Stop where nobody does.
+// wish gives whether the run is to stop; the zero Stop if not.
 func (r *run) wish() (cluster.Stop, error) {
 	if !r.wanted {
 		return cluster.Stop{}, nil
@@ -482,19 +484,19 @@ func (r *run) wish() (cluster.Stop, error) {
 	return cluster.Stop{Life: r.life(), Now: r.now}, nil
 }
 
-// endLanes has those who work end what they do, at once or within its grace: sooner
-// than the server would tell them.
+// endLanes asks the workers of the run to end their work, immediately or within its grace:
+// this reaches them sooner than through the server.
 func (r *run) endLanes(ctx workflow.Context, now bool) {
 	if r.life() == 0 {
-		return // nobody works yet
+		return // no worker has begun yet
 	}
 	s := cluster.Stop{Life: r.life(), Now: now}
 	opt := short()
 	opt.ScheduleToCloseTimeout = stopTries
-	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opt), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // whom it does not reach, the server tells
+	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opt), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // the server tells the workers that this does not reach
 }
 
-// flush has all decisions in the store.
+// flush writes all decisions to the store.
 func (r *run) flush(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, func() bool { return !r.flushing }); err != nil {
 		return err
@@ -518,8 +520,9 @@ func (r *run) record(ctx workflow.Context) error {
 	return nil
 }
 
-// flushSoon has decisions in the store a moment later, without waiting for it; and then those
-// that are taken meanwhile, as nothing else may happen for hours.
+// flushSoon writes decisions to the store a moment later, without waiting for it. Then it
+// writes the decisions that were made in the meantime, because nothing else may happen for
+// hours.
 func (r *run) flushSoon(ctx workflow.Context) {
 	if r.flushing {
 		return
@@ -531,18 +534,18 @@ func (r *run) flushSoon(ctx workflow.Context) {
 			_ = workflow.Sleep(ctx, wait) // it ends with the workflow
 		}
 		r.flushing = false
-		_ = r.record(ctx) // it is tried until it is done, or r.failed tells
+		_ = r.record(ctx) // it is tried until it is done; otherwise r.failed says why
 		if r.failed == nil && !r.flushing && len(r.order.Pending) > 0 && workflow.GetVersion(ctx, "flush-again", workflow.DefaultVersion, 1) > workflow.DefaultVersion {
 			r.flushSoon(ctx)
 		}
 	})
 }
 
-// handOver continues as a new execution. Lanes work on meanwhile. What was asked of the
-// server is done before, as it drops what an execution asks for that has ended; and no
-// signal is left, as the next execution gets those only that the server has not delivered.
-// One that comes at this moment is delivered first: then the server has the execution
-// decide again.
+// handOver continues as a new execution. Lanes keep working. Requests to the server are
+// completed first, because the server drops the requests of an execution that has ended.
+// Signals are all received first, because the next execution gets only signals that the
+// server has not delivered yet. A signal that comes at this moment is delivered first: then
+// the server makes the execution decide again.
 func (r *run) handOver(ctx workflow.Context) error {
 	stops, lanes := workflow.GetSignalChannel(ctx, stopSignal), workflow.GetSignalChannel(ctx, laneSignal)
 	for {

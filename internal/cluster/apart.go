@@ -11,10 +11,11 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Apart says which steps of a file need a directory that all machines share, where the
-// store of the run is none: as errors those that only write a file there, and as warnings
-// commands that write one, as they may need it themselves alone. What an item writes in a
-// worktree of its own travels with its work. isolation is that of the command line.
+// Apart reports which steps of a file need a directory that all machines share, if the
+// store of the run is not one. Steps that only write a file there are errors. Commands that
+// write one are warnings, because only the command itself may need the file. What an item
+// writes in its own worktree travels with its work. isolation is the value from the command
+// line.
 func (s Store) Apart(f *workflow.File, isolation string) (list diag.List) {
 	if _, ok := s.o.(Directory); ok {
 		return nil

@@ -7,13 +7,13 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// Broken is that lanes cannot work: it is tried again after a wait that grows as
-// long as no lane can. Its zero value is that all can.
+// Broken says that lanes cannot work. They are tried again after a wait, which grows until
+// a lane can work. The zero value says that all can work.
 type Broken struct {
-	Rounds int       `json:"rounds,omitempty"` // in a row, in which no lane could
-	Until  time.Time `json:"until,omitzero"`   // before which none begins
-	Why    string    `json:"why,omitempty"`    // that was told last
-	Told   bool      `json:"told,omitempty"`   // that none can
+	Rounds int       `json:"rounds,omitempty"` // in a row, in which no lane could work
+	Until  time.Time `json:"until,omitzero"`   // no lane begins before this time
+	Why    string    `json:"why,omitempty"`    // the reason that was reported last
+	Told   bool      `json:"told,omitempty"`   // it was reported that no lane can work
 }
 
 const (
@@ -21,12 +21,12 @@ const (
 	maxHold   = 30 * time.Second
 )
 
-// HoldOf is how long nobody tries after so many rounds in which nobody could.
+// HoldOf gives how long no lane is tried after so many rounds in which none could work.
 func HoldOf(rounds int) time.Duration {
 	return min(firstHold<<min(max(rounds-1, 0), 10), maxHold)
 }
 
-// Broken takes what is known of a lease whose lane could not work.
+// Broken ends a lease whose lane could not work. s is what is known of it.
 func (c *Coordinator) Broken(id int, s Settled, why string, now time.Time) error {
 	if err := c.settle(id, s, now, false); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (c *Coordinator) Broken(id int, s Settled, why string, now time.Time) error
 		return nil
 	}
 	b := &c.broken
-	if !now.Before(b.Until) { // those of one round are one
+	if !now.Before(b.Until) { // failures in one round count once
 		b.Rounds++
 		b.Until = now.Add(HoldOf(b.Rounds))
 	}
@@ -50,7 +50,7 @@ func (c *Coordinator) Broken(id int, s Settled, why string, now time.Time) error
 	return nil
 }
 
-// mended is that a lane could work.
+// mended notes that a lane could work.
 func (c *Coordinator) mended(now time.Time) {
 	if c.broken.Told {
 		c.note(now, "workers can work for this run again")
@@ -59,8 +59,8 @@ func (c *Coordinator) mended(now time.Time) {
 	c.broken.Rounds, c.broken.Until, c.broken.Told = 0, time.Time{}, false
 }
 
-// held is until when no lane begins, as none could; the zero time: it may. A map that
-// stops waits for nothing.
+// held gives the time before which no lane begins, because none could work; the zero time
+// if one may begin. A map that stops does not wait.
 func (c *Coordinator) held(now time.Time) time.Time {
 	if now.Before(c.broken.Until) && c.m.Stopped() == policy.NotStopped {
 		return c.broken.Until

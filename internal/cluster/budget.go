@@ -10,9 +10,9 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// The budget of a run's agents is one of all lanes: what is left of it is handed out
-// in shares, as the other bounds are, and a lane whose agents have used its share
-// ends its lease. So it is overstepped by no more than the items in flight.
+// All lanes of a run share one budget for agents. What is left of it is handed out in
+// shares, like the other limits, and a lane whose agents have used its share ends its
+// lease. So the budget is exceeded by no more than the items in flight.
 
 // Spent is the reason of a map whose agents have used their budget.
 const Spent policy.StopReason = "budget"
@@ -21,12 +21,12 @@ func plus(a, b engine.Usage) engine.Usage {
 	return engine.Usage{CostUSD: a.CostUSD + b.CostUSD, Tokens: a.Tokens + b.Tokens}
 }
 
-// reached reports whether a bound of a budget is.
+// reached reports whether one of the limits of a budget is reached.
 func reached(used, budget engine.Usage) bool {
 	return budget.CostUSD > 0 && used.CostUSD >= budget.CostUSD || budget.Tokens > 0 && used.Tokens >= budget.Tokens
 }
 
-// usageOf is what agents have used, as events tell.
+// usageOf gives what agents have used, according to events.
 func usageOf(facts []event.Event) (sum engine.Usage) {
 	for i := range facts {
 		if facts[i].Type != event.AgentUsage {
@@ -39,7 +39,7 @@ func usageOf(facts []event.Event) (sum engine.Usage) {
 			Other  int64   `json:"other_tokens"`
 			Cost   float64 `json:"cost_usd"`
 		}
-		if json.Unmarshal(facts[i].Data, &u) == nil { // it is our own
+		if json.Unmarshal(facts[i].Data, &u) == nil { // bide wrote it
 			sum = plus(sum, engine.Usage{CostUSD: u.Cost, Tokens: u.Input + u.Output + u.Cache + u.Other})
 		}
 	}
@@ -53,11 +53,11 @@ func (w *writer) usage() engine.Usage {
 	return w.used
 }
 
-// share is the part of the budget that a new lease gets; ok is false where all that
-// is left is handed out.
+// share gives the part of the budget that a new lease gets. ok is false if all that is left
+// is handed out.
 func (c *Coordinator) share() (s engine.Usage, ok bool) {
 	taken := c.used
-	for _, id := range slices.Sorted(maps.Keys(c.open)) { // in one order: sums of fractions depend on it
+	for _, id := range slices.Sorted(maps.Keys(c.open)) { // sorted, because sums of fractions depend on the order
 		taken = plus(taken, c.open[id].Budget)
 	}
 	if reached(taken, c.cfg.Budget) {

@@ -11,12 +11,12 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// Control is what a running map is told to do: one of the requests of package
-// journal, or to run dead letters again.
+// Control is a request to a running map: one of the requests of package journal, or to run
+// dead letters again.
 type Control struct {
 	Do       string `json:"do"`
 	Parallel int    `json:"parallel,omitempty"`
-	// Again are the dead letters, where Do is Requeue.
+	// Again are the dead letters, if Do is Requeue.
 	Again []Letter `json:"again,omitempty"`
 }
 
@@ -32,7 +32,7 @@ type Letter struct {
 // MaxLetters is how many dead letters one Control names: it is one message.
 const MaxLetters = 10_000
 
-// ErrNoMap says that nothing is running that could be told to do something.
+// ErrNoMap says that no map is running that could do what was asked.
 var ErrNoMap = errors.New("its map is not running now, and only that can be paused, continued, given another number of items at once or dead letters, or told to try again at once")
 
 // Control does what somebody asked for.
@@ -67,8 +67,8 @@ func (c *Coordinator) Control(q Control, now time.Time) error {
 	return nil
 }
 
-// requeue gives dead letters back to the map. Those that are none any more are
-// passed over.
+// requeue gives dead letters back to the map. Items that are no longer dead letters are
+// skipped.
 func (c *Coordinator) requeue(list []Letter, now time.Time) error {
 	n := 0
 	for _, l := range list {

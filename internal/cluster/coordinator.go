@@ -19,38 +19,38 @@ const (
 	maxLease = 5000
 	// firstLease is how many it has while nobody knows how long items take.
 	firstLease = 8
-	// maxWaiting is how many items may wait for their next attempt before no new
-	// ones are begun: the coordinator has to hand its state over in one message,
-	// which a server takes up to 2 MB, compressed. Those of open leases may come on
-	// top, about as many.
+	// maxWaiting is how many items may wait for their next attempt before no new ones are
+	// begun. The coordinator has to hand its state over in one message, of which a server
+	// takes up to 2 MB, compressed. The items of open leases may be added to that, about as
+	// many.
 	maxWaiting = 20_000
-	// longBeat is how long nothing may be heard of a lane: longer than a server
-	// takes to start again, which would find a shorter time expired. shortBeat is
-	// for items that are short, so that a dead worker's are soon run again.
+	// longBeat is how long a lane may be silent. It is longer than a server takes to
+	// restart, because after a shorter time the server would find all lanes expired.
+	// shortBeat is for short items, so that the items of a dead worker soon run again.
 	longBeat  = 60 * time.Second
 	shortBeat = 10 * time.Second
 	shortItem = time.Second
 )
 
-// Coordinator decides about the map of a run that lanes work off. It has no clock,
-// no goroutine and no randomness, and does nothing: it says what is to be done. It
-// is not safe for use by several goroutines at once.
+// Coordinator decides about the map of a run whose items lanes run. It has no clock, no
+// goroutine and no randomness, and acts on nothing: it says what is to be done. Several
+// goroutines may not use it at once.
 type Coordinator struct {
 	run, store string
 	cfg        Config
 	m          *policy.Machine
 	open       map[int]Lease
-	last       map[int]string // where an item that waits has its last failure
+	last       map[int]string // the log that has the last failure of an item that waits
 	item       time.Duration  // how long an item takes; 0: not known
-	began      time.Time      // the life of the run
+	began      time.Time      // when this life of the run began
 	used       engine.Usage
 	broken     Broken
 	paused     bool         // somebody asked for it
-	again      map[int]bool // dead letters that were run again, by index, and are none now
+	again      map[int]bool // former dead letters that were run again, by index
 	Order
 }
 
-// CoordinatorState is a coordinator as a value, to continue with elsewhere.
+// CoordinatorState is a coordinator as a value, with which another process continues.
 type CoordinatorState struct {
 	Run     string         `json:"run"`
 	Store   string         `json:"store"`
@@ -59,11 +59,11 @@ type CoordinatorState struct {
 	Open    map[int]Lease  `json:"open,omitempty"` // without their items
 	Last    map[int]string `json:"last,omitempty"`
 	Item    time.Duration  `json:"item,omitempty"`
-	Began   time.Time      `json:"began,omitzero"` // the life of the run
+	Began   time.Time      `json:"began,omitzero"` // when this life of the run began
 	Used    engine.Usage   `json:"used,omitzero"`  // by its agents, in all lives
 	Broken  Broken         `json:"broken,omitzero"`
 	Paused  bool           `json:"paused,omitempty"` // somebody asked for it
-	Again   map[int]bool   `json:"again,omitempty"`  // dead letters that were run again, by index, and are none now
+	Again   map[int]bool   `json:"again,omitempty"`  // former dead letters that were run again, by index
 	Order   Order          `json:"order"`
 }
 
@@ -91,7 +91,8 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 	return c, nil
 }
 
-// State gives all of the coordinator. The items of open leases are in that of its machine.
+// State gives the state of the coordinator. The items of open leases are in the state of
+// its machine.
 func (c *Coordinator) State() CoordinatorState {
 	open := map[int]Lease{}
 	for _, l := range c.Leases() {
@@ -102,13 +103,13 @@ func (c *Coordinator) State() CoordinatorState {
 		Last: maps.Clone(c.last), Item: c.item, Began: c.began, Used: c.used, Broken: c.broken, Paused: c.paused, Again: maps.Clone(c.again), Order: c.Order}
 }
 
-// Lanes is how many leases may be open at once.
+// Lanes gives how many leases may be open at once.
 func (c *Coordinator) Lanes() int { return c.cfg.MaxParallel }
 
-// Open is how many leases are open.
+// Open gives how many leases are open.
 func (c *Coordinator) Open() int { return len(c.open) }
 
-// Leases are the open leases, the oldest first.
+// Leases gives the open leases, the oldest first.
 func (c *Coordinator) Leases() (list []Lease) {
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
 		list = append(list, c.open[id])
@@ -116,14 +117,14 @@ func (c *Coordinator) Leases() (list []Lease) {
 	return list
 }
 
-// Has gives an open lease.
+// Has gives an open lease by its id.
 func (c *Coordinator) Has(id int) (Lease, bool) {
 	l, ok := c.open[id]
 	return l, ok
 }
 
-// Lease hands out a lease, or says why there is none: until is when to ask again,
-// the zero time when a lease has ended; over says that the map has ended.
+// Lease hands out a lease, or says why there is none: until is when to ask again (the zero
+// time: when a lease has ended), and over says that the map has ended.
 func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool) {
 	if c.Late(now) {
 		c.m.Halt(engine.OutOfTime)
@@ -163,13 +164,13 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 	return &lease, time.Time{}, false
 }
 
-// Late reports whether the time of the run is over: then what runs is to be ended.
+// Late reports whether the time of the run is over: then running items are to be ended.
 func (c *Coordinator) Late(now time.Time) bool {
 	return c.cfg.Timeout > 0 && !now.Before(c.began.Add(c.cfg.Timeout))
 }
 
-// Until is the earlier of a time, which may be the zero time for never, and of the
-// one at which the time of the run is over.
+// Until gives the earlier of two times: t, where the zero time means never, and the time at
+// which the time of the run is over.
 func (c *Coordinator) Until(t time.Time) time.Time {
 	end := c.began.Add(c.cfg.Timeout)
 	if c.cfg.Timeout > 0 && (t.IsZero() || t.After(end)) {
@@ -178,14 +179,14 @@ func (c *Coordinator) Until(t time.Time) time.Time {
 	return t
 }
 
-// slice is how long a lease lasts: longer, where there are many, so that the
-// coordinator has not too much to do.
+// slice gives how long a lease lasts. It is longer if there are many leases, to limit the
+// work of the coordinator.
 func (c *Coordinator) slice() time.Duration {
 	return min(max(time.Duration(c.Lanes())*time.Second/4, 5*time.Second), time.Minute)
 }
 
-// most is how many items a lease has: what is likely to be done within its time,
-// and never so many that the others have nothing left to do.
+// most gives how many items a lease has: what is likely to be done within its time, and
+// never so many that other lanes have nothing left to do.
 func (c *Coordinator) most() int {
 	n := firstLease
 	if c.item > 0 {
@@ -196,8 +197,8 @@ func (c *Coordinator) most() int {
 	return min(max(min(n, share), 1), maxLease)
 }
 
-// Keep has a lane keep the first items of its lease only: the one that it is at takes
-// longer than the lease, and others can run those behind it.
+// Keep lets a lane keep only the first items of its lease. Its present item takes longer
+// than the lease, and other lanes can run the items after it.
 func (c *Coordinator) Keep(id, first int, now time.Time) error {
 	l, ok := c.open[id]
 	if !ok {
@@ -211,12 +212,12 @@ func (c *Coordinator) Keep(id, first int, now time.Time) error {
 	return nil
 }
 
-// Settle takes how a lease ended.
+// Settle ends a lease and takes its results.
 func (c *Coordinator) Settle(id int, s Settled, now time.Time) error {
 	return c.settle(id, s, now, false)
 }
 
-// Lost takes what is known of a lease whose lane is gone.
+// Lost ends a lease whose lane is gone. s is what is known of it.
 func (c *Coordinator) Lost(id int, s Settled, now time.Time) error { return c.settle(id, s, now, true) }
 
 func (c *Coordinator) settle(id int, s Settled, now time.Time, lost bool) error {
@@ -255,7 +256,7 @@ func (c *Coordinator) settle(id int, s Settled, now time.Time, lost bool) error 
 	return nil
 }
 
-// learn keeps how long an item takes.
+// learn updates how long an item takes.
 func (c *Coordinator) learn(done int, took time.Duration) {
 	if done == 0 || took <= 0 {
 		return
@@ -268,9 +269,10 @@ func (c *Coordinator) learn(done int, took time.Duration) {
 	c.item = (3*c.item + each) / 4
 }
 
-// facts are what a verdict has to be told of, beside what its lane has written.
+// facts gives what is to be recorded for a verdict, in addition to what its lane has
+// written.
 func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts []event.Event) {
-	switch { // one that is given back keeps what is known of its last attempt
+	switch { // an item that is given back keeps what is known of its last attempt
 	case v.Fate == policy.ItemRetry:
 		c.last[v.Item] = log
 	case v.Fate.Final():
@@ -296,8 +298,8 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 	return facts
 }
 
-// shown are the errors of items that are told of as error_collection says. What they
-// are stands in the logs of lanes: whoever folds them completes these facts.
+// shown gives the facts for items whose errors are shown as error_collection says. The
+// errors themselves are in the logs of lanes: the fold of these logs completes the facts.
 func shown(list []policy.Report, now time.Time) (facts []event.Event) {
 	for _, r := range list {
 		facts = append(facts, event.Event{Type: event.Note, Time: now, Phase: "map", Index: r.Item, Attempts: r.Attempt, Class: r.Class})
@@ -305,10 +307,10 @@ func shown(list []policy.Report, now time.Time) (facts []event.Event) {
 	return facts
 }
 
-// Over tells what is left to be told when the map is.
+// Over records what is left to be reported when the map is over.
 func (c *Coordinator) Over(now time.Time) { c.Tell(now, shown(c.m.Summary().Show, now)...) }
 
-// breaker is the fact of a change of the map's breaker.
+// breaker gives the fact for a change of the map's breaker.
 func (c *Coordinator) breaker(b *policy.BreakerChange, now time.Time) []event.Event {
 	if b == nil {
 		return nil
@@ -317,18 +319,18 @@ func (c *Coordinator) breaker(b *policy.BreakerChange, now time.Time) []event.Ev
 		Data: step.Data(c.m.Snapshot().Breaker)}}
 }
 
-// Paused reports whether a rate limit holds all lanes back, so that those that work
-// are to come to the end of their item.
+// Paused reports whether a rate limit holds all lanes back: then working lanes are to end
+// after their present item.
 func (c *Coordinator) Paused(now time.Time) bool {
 	_, until := c.m.Ask(now)
 	return !until.IsZero()
 }
 
-// Stop has nothing more handed out.
+// Stop makes the coordinator hand out nothing more.
 func (c *Coordinator) Stop() { c.m.Halt(Interrupted) }
 
-// Interrupted is the reason of a map that somebody stopped.
+// Interrupted is the reason when somebody stopped a map.
 const Interrupted policy.StopReason = "interrupted"
 
-// Stopped is why the map stops; "" where it does not.
+// Stopped gives the reason why the map stops; "" if it does not.
 func (c *Coordinator) Stopped() policy.StopReason { return c.m.Stopped() }

@@ -1,26 +1,26 @@
-// Package cluster is a run that many machines share: the store between them, and what
-// each of them does. It does not know who hands the work out; program bide-temporal
-// has Temporal do that.
+// Package cluster is a run that many machines share: the store between them, and what each
+// of them does. It does not know what hands out the work; in the program bide-temporal,
+// Temporal does.
 //
 // # Parts
 //
-//   - The [Store] keeps runs where all machines reach them. Each run has in it the
-//     plan, the work items, the logs that lanes and home tasks write, and the order; and
-//     the chain, where items commit.
-//   - The [Coordinator] drives policy.Machine: it hands out leases and is told how
-//     they ended. It is pure, so that a workflow can be made of it: no clock, no
-//     goroutine, no randomness, no file.
+//   - The [Store] keeps runs where all machines reach them. A run in it has the plan, the
+//     work items, the logs that lanes and home tasks write, and the order. If items
+//     commit, it also has the chain.
+//   - The [Coordinator] drives policy.Machine: it hands out leases, and the caller reports
+//     to it how they ended. It is pure (no clock, no goroutine, no randomness, no file),
+//     so it can run in a workflow of Temporal.
 //   - A [Worker] runs the items of leases, and what is not the map, with the real
-//     executor: its journal is a copy of its own, and what it records is written to
-//     the log as well.
-//   - The mirror ([Refresh]) folds the store into an ordinary journal of whoever
-//     reads, so that each command sees such a run as any other.
+//     executor. Its journal is its own copy, and it also writes what it records to the
+//     log.
+//   - The mirror ([Refresh]) copies the store to an ordinary journal on the reader's
+//     machine, so every command treats such a run like any other.
 //
 // # The invariant
 //
-// An item has ended if and only if its end is in a prefix of a log (name, length,
-// digest) that the order has accepted; open leases are disjoint. What a worker writes
-// after it was given up is behind the prefix, and nobody reads it.
+// An item has ended if and only if its end is in a prefix of a log (name, length, digest)
+// that the order has accepted. Open leases are disjoint. What a worker writes after its
+// lease was given up comes after the prefix, and nobody reads it.
 //
 // # The order
 //
@@ -29,10 +29,11 @@
 // if no entry has its number. Nothing is truncated and nothing is overwritten, so it
 // does not matter when a writer that was frozen wakes up.
 //
-// A run has lives: the first one, and one for each resume. Each entry carries the life
-// of the coordinator that wrote it. A life begins with an entry ([Shared.Begin]). This
-// entry names the owner of the life and accepts what the logs of the life before hold
-// that was not accepted yet, as their coordinator may be lost. Three rules follow:
+// A run has lives: the first one, and one for each resume. Each entry carries the life of
+// the coordinator that wrote it. A life begins with an entry ([Shared.Begin]). This entry
+// names the owner of the life. It also accepts what the logs of the life before have and
+// the order has not accepted yet, because their coordinator may be lost. Three rules
+// follow:
 //
 //   - The fence. A coordinator writes the number after the last one that it wrote. When
 //     a later life has begun, that number is taken, by an entry of a higher life: the
@@ -44,22 +45,22 @@
 //     of the next life did not accept is never accepted. So a lane that was frozen
 //     for two lives brings no item back.
 //
-// An owner begins one life only. An attempt to begin that was frozen and wakes up
-// later finds the life of its owner, or a later one, and takes nothing over.
+// An owner begins only one life. If an attempt to begin was frozen and continues later, it
+// finds the life of its owner, or a later one, and takes nothing over.
 //
-// The store decides by its own means that a name is created once: a directory by a hard
-// link, a bucket by a conditional write, a database by a key. There a log is parts, each
-// of which is created at the offset where the one before ends (parts.go).
+// The store itself makes sure that a name is created once: a directory by a hard link, a
+// bucket by a conditional write, a database by a key. In a bucket or a database a log is
+// parts, each of which is created at the offset where the one before ends (parts.go).
 //
-// Lanes do not read the order. When a life has begun, a marker with its number is
-// created; a lane looks for the marker of the next life before its first item and each
-// [lookEvery], and ends.
+// Lanes do not read the order. When a life has begun, a marker with its number is created.
+// A lane looks for the marker of the next life before its first item and each [lookEvery].
+// If it finds the marker, it ends.
 //
 // # The chain: agents that commit
 //
-// A run whose items commit needs a branch that all machines agree about. The branch is in
-// the store, as a chain of objects that are numbered from 1. Each object says what is added
-// to the work of the run, and has a git pack with the commits that the objects before it do
+// A run whose items commit needs a branch on which all machines agree. The branch is in the
+// store, as a chain of objects that are numbered from 1. Each object says what is added to
+// the work of the run, and has a git pack with the commits that the objects before it do
 // not have. As in the order, an object is created only if its number is free, and never
 // changes. The kinds of objects:
 //
@@ -68,19 +69,20 @@
 //     after each of its steps, before the end of the step is recorded, and before the map;
 //   - merged: the run's branch has the work of an item;
 //   - kept: a branch with work of an item that is not merged;
-//   - life, closed: a life of the run has begun, or a log is over. Whoever is of an earlier
-//     life, or writes that log, adds nothing more.
+//   - life, closed: a life of the run has begun, or a log is over. A writer of an earlier life,
+//     or of that log, adds nothing more.
 //
-// Each session and each home task works in a clone of its own that is made of the chain, with
-// the same code as one machine (packages worktree and gitwork). It is thrown away afterwards.
-// A lane merges the work of its item itself: it takes over what other machines have added,
-// makes the merge upon that, and adds an object. If the number is taken, another machine was
-// first: the lane takes that over and makes the merge anew. So merges are made one after
-// another in the order in which items end, a conflict is met by the attempt that causes it,
-// and that attempt is tried again upon what is merged, as on one machine.
+// Each session and each home task works in its own clone, which is made from the chain,
+// with the same code as one machine (packages worktree and gitwork). The clone is removed
+// afterwards. A lane merges the work of its item itself: it takes over what other machines
+// have added, makes the merge on top of that, and adds an object. If the number is taken,
+// another machine was first: the lane takes that over and makes the merge again. So merges
+// are made one after another, in the order in which items end. The attempt that causes a
+// conflict is the one that fails, and it is tried again on top of what is merged, as on one
+// machine.
 //
-// An object is in the store before anything is recorded that refers to it. What a crash
-// leaves is decided by the chain:
+// An object is in the store before anything that refers to it is recorded. After a crash,
+// the chain decides:
 //
 //   - An item is merged, and its end is not recorded: the lane that has the item next, or the
 //     next life, finds the object, and records the end without running the item.
@@ -89,10 +91,10 @@
 //     is before that object, and counts, or it is never made. So a frozen lane that wakes up
 //     merges nothing, and no item is merged twice.
 //
-// No machine that works has the user's branch. When the run has ended, [Shared.Bring] has the run's
-// branch in the user's repository, where it is merged like that of any run.
+// No worker has the user's branch. When the run has ended, [Shared.Bring] brings the run's
+// branch to the user's repository, where it is merged like that of any run.
 package cluster
 
-// Protocol is the number of what is said between coordinators and workers, and
-// of the store. Workers take work of their own number only.
+// Protocol is the version of the messages between coordinators and workers, and of the
+// store. Workers take only work of their own version.
 const Protocol = 4

@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// SupersededError says that a life of a run is over, as a later one has begun.
+// SupersededError says that a life of a run is over, because a later one has begun.
 type SupersededError struct {
 	Run      string
 	Life, By int
@@ -24,7 +24,7 @@ func (e *SupersededError) Error() string {
 
 func entryName(seq int) string { return fmt.Sprintf("%08d", seq) }
 
-// entry reads an entry of the order; fs.ErrNotExist where there is none.
+// entry reads an entry of the order; fs.ErrNotExist if there is none.
 func (r Shared) entry(seq int) (e Entry, err error) {
 	text, err := r.get("order", entryName(seq))
 	if err != nil {
@@ -45,7 +45,7 @@ func (r Shared) entry(seq int) (e Entry, err error) {
 	return e, err
 }
 
-// DamagedError says of an object of a store that it is not what was written.
+// DamagedError says that an object of a store is not what was written.
 type DamagedError struct {
 	Name string
 	Why  error
@@ -56,14 +56,14 @@ func (e *DamagedError) Error() string {
 }
 func (e *DamagedError) Unwrap() error { return e.Why }
 
-// Record adds an entry to the order. It may be done again, by several at once and at
-// any time later: the entry is there once, or a later life has begun.
+// Record adds an entry to the order. It may be called again, by several at once and at any
+// later time: afterwards the entry is there once, or a later life has begun.
 func (r Shared) Record(e Entry) error {
 	if e.Seq > 1 {
 		f, err := r.o.Read(r.name("order", entryName(e.Seq-1)), 0)
 		if err == nil {
 			err = f.Close()
-		} else if errors.Is(err, fs.ErrNotExist) && r.has("plan.json") { // else all of the run is away
+		} else if errors.Is(err, fs.ErrNotExist) && r.has("plan.json") { // otherwise all of the run is gone
 			err = fmt.Errorf("entry %d of the order of run %s is to be recorded, and the store does not have entry %d: is it an older copy?", e.Seq, r.run, e.Seq-1)
 		}
 		if err != nil {
@@ -91,7 +91,7 @@ func (r Shared) Record(e Entry) error {
 	return nil
 }
 
-// entries reads the order behind an entry.
+// entries reads the entries of the order that follow an entry.
 func (r Shared) entries(after int, each func(e Entry) error) error {
 	for life, seq := 0, after+1; ; seq++ {
 		e, err := r.entry(seq)
@@ -110,8 +110,8 @@ func (r Shared) entries(after int, each func(e Entry) error) error {
 	}
 }
 
-// Begin begins a life of a run for its owner, and gives what its coordinator continues
-// from. Where the owner has begun one already, that is it.
+// Begin begins a life of a run for its owner, and gives the state from which its
+// coordinator continues. If the owner has begun a life already, it gives that one.
 func (r Shared) Begin(owner string, now time.Time) (Order, error) {
 	o := Order{}
 	mine := 0
@@ -143,7 +143,7 @@ func (r Shared) Begin(owner string, now time.Time) (Order, error) {
 		}
 		o.Seq, o.Life = next.Seq, next.Life
 	}
-	for life := 2; life <= o.Life; life++ { // those before may have been cut short here
+	for life := 2; life <= o.Life; life++ { // earlier calls may have been cut short here
 		if err := r.mark("lives", fmt.Sprint(life)); err != nil {
 			return o, err
 		}
@@ -162,7 +162,7 @@ func (r Shared) Tell(owner string, now time.Time, facts ...event.Event) error {
 	return r.Record(e)
 }
 
-// left accepts what logs of a life hold that were not accepted.
+// left accepts what logs of a life have and the order has not accepted.
 func (r Shared) left(life int, accepted map[string]bool, now time.Time) (list []Decision, err error) {
 	logs, err := r.logs()
 	if err != nil {
@@ -182,7 +182,7 @@ func (r Shared) left(life int, accepted map[string]bool, now time.Time) (list []
 	return slices.Clip(list), nil
 }
 
-// Over reports whether a life of the run is over, as a later one has begun.
+// Over reports whether a life of the run is over, because a later one has begun.
 func (r Shared) Over(life int) error {
 	if r.has("lives", fmt.Sprint(life+1)) {
 		return &SupersededError{r.run, life, life + 1}

@@ -19,18 +19,18 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// A log is frames: the length and the CRC-32C of a text, four bytes each, the
-// least significant first, and the text. A text of a log is the JSON of the events
-// that were recorded together. An entry of the order is one frame, of its own JSON.
+// A log is frames. A frame is the length and the CRC-32C of a text, four bytes each, the
+// least significant first, and then the text. A text of a log is the JSON of events that
+// were recorded together. An entry of the order is one frame with the entry's JSON.
 
 const (
 	frameHead = 8
-	// maxFrame bounds a frame: the largest that can be an event with its data.
+	// maxFrame limits the size of a frame. The largest frame is an event with its data.
 	maxFrame = 64 << 20
-	// syncEvery is how long a record may be in the memory of the machine that
-	// wrote it, where logs are files.
+	// syncEvery is how long a record may stay in the memory of the machine that wrote it,
+	// if logs are files.
 	syncEvery = 50 * time.Millisecond
-	// flushAt is how much is gathered before it is written, where no item ends.
+	// flushAt is how much is gathered before it is written, if no item ends.
 	flushAt = 64 << 10
 )
 
@@ -42,8 +42,8 @@ func appendFrame(b, text []byte) []byte {
 	return append(b, text...)
 }
 
-// frameOf gives the first frame of b, and what it takes; nil where b does not begin
-// with a whole one.
+// frameOf gives the text of the first frame of b, and the frame's size. The text is nil if
+// b does not begin with a whole frame.
 func frameOf(b []byte) (text []byte, size int) {
 	if len(b) < frameHead {
 		return nil, 0
@@ -79,13 +79,13 @@ type writer struct {
 	used   engine.Usage // by the agents of what was recorded
 	err    error
 
-	every time.Duration // is it synced
+	every time.Duration // between two syncs
 	stop  chan struct{}
 	done  chan struct{}
 }
 
-// newWriter makes a log, which must not be there. It begins with a record of nothing,
-// which is on the disk: on one that is full, nothing is begun.
+// newWriter makes a log, which must not exist. It begins with an empty record, which is on
+// the disk: if the disk is full, the log is not begun.
 func newWriter(r Shared, name string) (*writer, error) {
 	f, err := BeginLog(r.o, r.log(name))
 	if err != nil {
@@ -102,7 +102,8 @@ func newWriter(r Shared, name string) (*writer, error) {
 // storeError is an error of writing to the store.
 type storeError struct{ error }
 
-// Error names the directory, and not the file, whose name is another each time.
+// Error names the directory, and not the file, because the file has a different name each
+// time.
 func (e storeError) Error() string {
 	text := e.error.Error()
 	if p := (*fs.PathError)(nil); errors.As(e.error, &p) {
@@ -113,11 +114,11 @@ func (e storeError) Error() string {
 
 func (e storeError) Unwrap() error { return e.error }
 
-// StoreFails reports whether an error is that the store cannot be written.
+// StoreFails reports whether an error says that the store cannot be written.
 func StoreFails(err error) bool { return errors.As(err, new(storeError)) }
 
-// record appends events as one record. It is written at the latest with the end of
-// the item that it belongs to.
+// record appends events as one record. It is written at the latest when the item of the
+// events ends.
 func (w *writer) record(facts []event.Event) error {
 	text, err := json.Marshal(facts)
 	if err != nil {
@@ -133,7 +134,7 @@ func (w *writer) record(facts []event.Event) error {
 	return w.err
 }
 
-// fail has nothing more recorded.
+// fail makes the writer record nothing more.
 func (w *writer) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,7 +151,7 @@ func ends(e event.Event) bool {
 	return e.Index == 0
 }
 
-// flush writes what is gathered. The lock is held.
+// flush writes what is gathered. The caller holds the lock.
 func (w *writer) flush() {
 	if w.err != nil || len(w.buf) == 0 {
 		return
@@ -164,7 +165,7 @@ func (w *writer) flush() {
 	}
 }
 
-// sync has everything on the disk.
+// sync writes everything to the disk.
 func (w *writer) sync() error {
 	w.mu.Lock()
 	w.flush()
@@ -196,7 +197,7 @@ func (w *writer) syncs() {
 	}
 }
 
-// close syncs, and gives what is to be accepted.
+// close syncs, and gives the prefix that is to be accepted.
 func (w *writer) close() (Prefix, error) {
 	close(w.stop)
 	<-w.done
@@ -204,9 +205,9 @@ func (w *writer) close() (Prefix, error) {
 	return Prefix{w.name, w.size, hex.EncodeToString(w.digest.Sum(nil))}, err
 }
 
-// readLog reads the whole frames of a log from an offset on, at most up to length;
-// negative is as far as they go. It gives the offset behind the last. There is
-// nothing in a log that is not there.
+// readLog reads the whole frames of a log from an offset on, up to length, or as far as
+// they go if length is negative. It gives the offset after the last one. A log that does
+// not exist has none.
 func (r Shared) readLog(name string, from, length int64, each func(text []byte, end int64) error) (end int64, err error) {
 	f, err := r.tail(name, from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -251,7 +252,7 @@ func (r Shared) readLog(name string, from, length int64, each func(text []byte, 
 	}
 }
 
-// prefixOf is the valid prefix of a log: of what a worker that is gone has left.
+// prefixOf gives the valid prefix of a log, for a log whose worker is gone.
 func (r Shared) prefixOf(name string) (Prefix, error) {
 	end, err := r.readLog(name, 0, -1, func([]byte, int64) error { return nil })
 	if err != nil {
@@ -276,7 +277,7 @@ func (r Shared) digestOf(name string, length int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// eventsOf are the events of a frame of a log.
+// eventsOf gives the events in a frame of a log.
 func eventsOf(text []byte) (facts []event.Event, err error) {
 	err = json.Unmarshal(text, &facts)
 	return facts, err

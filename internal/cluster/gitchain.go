@@ -13,22 +13,22 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// gitEntry is one entry of the chain of a run: see the comment of the package. Behind its
+// gitEntry is one entry of the chain of a run: see the comment of the package. After its
 // frame, the object has a pack with the commits that the entries before it do not have.
 type gitEntry struct {
 	Seq  int    `json:"seq"`  // from 1
-	Life int    `json:"life"` // of who wrote it; 0 of the first one
+	Life int    `json:"life"` // the life of its writer; 0 for the first entry
 	Kind string `json:"kind"`
-	// Log is that of who wrote it, or the one that is over.
+	// Log is the log of its writer, or the log that is over.
 	Log string `json:"log,omitempty"`
-	// Origin is where the run starts from, of the first entry.
+	// Origin is where the run starts from, in the first entry.
 	Origin *worktree.Origin `json:"origin,omitempty"`
-	// Tip is the run's branch from now on; "" leaves it. Snapshot is a commit on top of it,
-	// of what is uncommitted in the run's worktree.
+	// Tip is the new tip of the run's branch; "" leaves the branch. Snapshot is a commit on
+	// top of it, with what is uncommitted in the run's worktree.
 	Tip      string `json:"tip,omitempty"`
 	Snapshot string `json:"snapshot,omitempty"`
-	// Item and Attempt are whose work is merged, and Gone is what that takes away of what is
-	// uncommitted in the run's worktree.
+	// Item and Attempt say whose work is merged. Gone are the uncommitted files of the
+	// run's worktree that the merge deletes.
 	Item    int    `json:"item,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	Gone    string `json:"gone,omitempty"`
@@ -43,9 +43,9 @@ type gitEntry struct {
 // The kinds of entries of a chain.
 const (
 	gitOrigin   = "origin"   // the run begins
-	gitLife     = "life"     // a life of the run has begun: who is of an earlier one adds nothing more
-	gitClosed   = "closed"   // so does who writes the log
-	gitStanding = "standing" // of the run's own worktree
+	gitLife     = "life"     // a life of the run has begun: writers of an earlier one add nothing more
+	gitClosed   = "closed"   // a log is over: its writer adds nothing more
+	gitStanding = "standing" // the state of the run's own worktree
 	gitMerged   = "merged"   // the work of an item is in the run's branch
 	gitKept     = "kept"     // a branch of an item
 )
@@ -70,7 +70,7 @@ func (r Shared) putGit(e gitEntry, pack io.Reader) error {
 	})
 }
 
-// gitEntries reads the chain behind an entry, each with its pack.
+// gitEntries reads the entries of the chain that follow an entry, each with its pack.
 func (r Shared) gitEntries(after int, each func(e gitEntry, pack io.Reader) error) error {
 	for seq := after + 1; ; seq++ {
 		err := r.gitEntry(seq, each)
@@ -83,8 +83,8 @@ func (r Shared) gitEntries(after int, each func(e gitEntry, pack io.Reader) erro
 	}
 }
 
-// errNoEntry says that the chain has no entry of a number. It is no fs.ErrNotExist: who takes
-// an entry over may miss a file of its own.
+// errNoEntry says that the chain has no entry with a number. It is no fs.ErrNotExist,
+// because a caller that takes an entry over may miss a file of its own.
 var errNoEntry = errors.New("the chain of the run has no such entry")
 
 func (r Shared) gitEntry(seq int, each func(e gitEntry, pack io.Reader) error) (err error) {
@@ -137,8 +137,8 @@ func readGit(f io.Reader) (e gitEntry, err error) {
 	return e, err
 }
 
-// endGit has nothing more added to the chain by those that the entry tells of, unless it
-// says so already. It may be repeated.
+// endGit makes an entry that ends a life or a log in the chain, unless there is one
+// already. It may be repeated.
 func (r Shared) endGit(e gitEntry) error {
 	for last := 0; ; {
 		done := false
@@ -157,7 +157,7 @@ func (r Shared) endGit(e gitEntry) error {
 	}
 }
 
-// verifyGit reads the chain whole, and looks whether an entry is missing in it.
+// verifyGit reads the whole chain, and checks that no entry is missing.
 func (r Shared) verifyGit() error {
 	last := 0
 	err := r.gitEntries(0, func(e gitEntry, pack io.Reader) error {
@@ -173,7 +173,7 @@ func (r Shared) verifyGit() error {
 	}
 	names, err := r.o.List(r.name("git"))
 	if errors.Is(err, fs.ErrNotExist) && last == 0 {
-		return nil // a run that commits nothing, of a store that has no folder for it
+		return nil // the run commits nothing, and its store has no folder for it
 	}
 	for _, name := range names {
 		if name = path.Base(name); err == nil && name > gitName(last) {

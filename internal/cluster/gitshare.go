@@ -18,7 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// digested counts what is read from it, or written to it.
+// digested counts the bytes that are read from it or written to it, and makes their digest.
 type digested struct {
 	io.Reader
 	hash hash.Hash
@@ -40,7 +40,7 @@ func (d *digested) Write(b []byte) (int, error) {
 
 func (d *digested) sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
 
-// PutGit begins the chain of a run, with the repository that it starts from.
+// PutGit begins the chain of a run, with the repository from which the run starts.
 func (r Shared) PutGit(ctx context.Context, repo *worktree.Repo) error {
 	o, err := repo.Origin(ctx)
 	if err != nil {
@@ -54,23 +54,23 @@ func (r Shared) PutGit(ctx context.Context, repo *worktree.Repo) error {
 	return errors.Join(err, pack.drop())
 }
 
-// gitCopy is the chain of a run as it is in a repository of this machine.
+// gitCopy is the chain of a run as a repository of this machine has it.
 type gitCopy struct {
 	shared Shared
 	repo   *worktree.Repo
 	origin worktree.Origin
 	seq    int
-	// standing is where the run is, and base the commits that each reader of the next entry
-	// has.
+	// standing is the state of the run, and base the commits that each reader of the next
+	// entry has.
 	standing worktree.Standing
-	begun    bool              // somebody has worked in the run
+	begun    bool              // work of the run has begun
 	merged   map[int]gitEntry  // by item
 	kept     map[string]string // branches of items
 	closed   map[string]bool   // logs
 	life     int               // the last one that has begun
 }
 
-// take takes over an entry, whose objects are in the repository.
+// take takes over an entry. The objects of the entry are in the repository.
 func (c *gitCopy) take(e gitEntry) {
 	c.seq, c.life = e.Seq, max(c.life, e.Life)
 	s := &c.standing
@@ -95,8 +95,8 @@ func newGitCopy(shared Shared) *gitCopy {
 	return &gitCopy{shared: shared, merged: map[int]gitEntry{}, kept: map[string]string{}, closed: map[string]bool{}}
 }
 
-// read takes over all entries that there are. first opens the repository, with the pack of
-// the first one.
+// read takes over all entries. first opens the repository, with the pack of the first
+// entry.
 func (c *gitCopy) read(ctx context.Context, first func(o worktree.Origin, pack io.Reader) (*worktree.Repo, error)) error {
 	return c.shared.gitEntries(c.seq, func(e gitEntry, pack io.Reader) (err error) {
 		switch {
@@ -113,8 +113,8 @@ func (c *gitCopy) read(ctx context.Context, first func(o worktree.Origin, pack i
 	})
 }
 
-// clone makes a clone in a directory, with the run in it as it is now, and gives the
-// directory to work in.
+// clone makes a clone in a directory, with the run as it is now, and gives the directory to
+// work in.
 func (c *gitCopy) clone(ctx context.Context, dir string) (string, error) {
 	err := c.read(ctx, func(o worktree.Origin, pack io.Reader) (*worktree.Repo, error) {
 		return worktree.Clone(ctx, dir, o, pack)
@@ -133,10 +133,10 @@ func (c *gitCopy) clone(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(dir, filepath.FromSlash(c.origin.Prefix)), nil
 }
 
-// gitShare is the chain for those who work in a clone. It is gitwork.Shared.
+// gitShare is the chain as workers use it in a clone. It implements gitwork.Shared.
 type gitShare struct {
 	*gitCopy
-	mine int // the life of those who work
+	mine int // the life of these workers
 	log  func(item int) *writer
 	all  func() []*writer
 	run  *worktree.Run
@@ -151,9 +151,9 @@ func (g *gitShare) Share(run *worktree.Run) {
 // LeftOut are the files that were uncommitted where the run was started.
 func (g *gitShare) LeftOut() []string { return g.origin.LeftOut }
 
-// pull takes over what other machines have added. The caller merges nothing meanwhile.
+// pull takes over what other machines have added. The caller makes no merge at that time.
 func (g *gitShare) pull(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx) // a part of it would be another run than that of the chain
+	ctx = context.WithoutCancel(ctx) // taken over in part, the run here would differ from the chain
 	err := g.shared.gitEntries(g.seq, func(e gitEntry, pack io.Reader) error {
 		if e.Size > 0 {
 			if err := g.repo.Unpack(ctx, pack, false); err != nil {
@@ -177,7 +177,7 @@ func (g *gitShare) pull(ctx context.Context) error {
 	return err
 }
 
-// fail has nothing more recorded by those who work in the clone.
+// fail makes the workers of the clone record nothing more.
 func (g *gitShare) fail(err error) error {
 	for _, w := range g.all() {
 		w.fail(err)
@@ -185,8 +185,8 @@ func (g *gitShare) fail(err error) error {
 	return err
 }
 
-// add adds an entry by a log. The caller merges nothing meanwhile. With ErrMoved another
-// machine was first.
+// add adds an entry for a log. The caller makes no merge at that time. ErrMoved says that
+// another machine was first.
 func (g *gitShare) add(ctx context.Context, log *writer, e gitEntry, commits ...string) (err error) {
 	if log == nil {
 		return errors.New("nobody who may add to the work of the run is at work here")
@@ -215,7 +215,7 @@ func (g *gitShare) add(ctx context.Context, log *writer, e gitEntry, commits ...
 		if err := g.shared.gitEntry(e.Seq, func(h gitEntry, _ io.Reader) error { have = h; return nil }); err != nil {
 			return err
 		}
-		if have != e { // else a call that failed has made it
+		if have != e { // otherwise an earlier call that failed has made it
 			return worktree.ErrMoved
 		}
 	case err != nil:
@@ -225,7 +225,7 @@ func (g *gitShare) add(ctx context.Context, log *writer, e gitEntry, commits ...
 	return nil
 }
 
-// Merge adds the merge of an item. What was checked of it may be upon files that are
+// Merge adds the merge of an item. checked may be a commit on top of files that are
 // uncommitted in the run's worktree, and so in no merge.
 func (g *gitShare) Merge(ctx context.Context, index, attempt int, m worktree.Move, checked string) error {
 	if m.From != g.standing.Tip {
@@ -237,7 +237,7 @@ func (g *gitShare) Merge(ctx context.Context, index, attempt int, m worktree.Mov
 	return g.add(ctx, g.log(index), gitEntry{Kind: gitMerged, Item: index, Attempt: attempt, Tip: m.To, Gone: m.Gone}, m.To, cmp.Or(checked, m.To))
 }
 
-// untilAdded adds an entry, behind all that other machines add meanwhile.
+// untilAdded adds an entry, after all that other machines add in the meantime.
 func (g *gitShare) untilAdded(ctx context.Context, add func() error) error {
 	for {
 		err := g.run.Alone(ctx, func() error {
@@ -252,7 +252,7 @@ func (g *gitShare) untilAdded(ctx context.Context, add func() error) error {
 	}
 }
 
-// Standing adds how the run's own worktree is.
+// Standing adds the state of the run's own worktree.
 func (g *gitShare) Standing(ctx context.Context) error {
 	tip, snapshot, err := g.run.Standing(ctx)
 	if err != nil {
@@ -273,8 +273,8 @@ func (g *gitShare) Keep(ctx context.Context, index int, branch, commit string) e
 	})
 }
 
-// Merged gives the record of the merge of an item that some machine has made. It stands in
-// the log of who made it, behind what was accepted of that perhaps.
+// Merged gives the record of the merge of an item, if some machine has made it. The record
+// is in the log of that machine, perhaps after what was accepted of the log.
 func (g *gitShare) Merged(ctx context.Context, index int) (*gitwork.MergeRecord, error) {
 	var e gitEntry
 	err := g.run.Alone(ctx, func() error {
@@ -302,9 +302,9 @@ func (g *gitShare) Merged(ctx context.Context, index int) (*gitwork.MergeRecord,
 	return m, err
 }
 
-// Bring has the branches of a run in a repository, for a person to merge them; no
-// directory is that of the repository in which it was started. It is false where there are
-// none, as nothing was committed.
+// Bring sets up the branches of a run in a repository, so that a person can merge them.
+// With an empty directory, it uses the repository in which the run was started. It is false
+// if there are none because nothing was committed.
 func (r Shared) Bring(ctx context.Context, dir string) (brought bool, err error) {
 	c := newGitCopy(r)
 	err = c.read(ctx, func(o worktree.Origin, pack io.Reader) (*worktree.Repo, error) {

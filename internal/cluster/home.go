@@ -17,42 +17,44 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// HomeTask is what of a run is not its map: what comes before it, or after; or all
-// of one that has none.
+// HomeTask is the part of a run that is not its map: what comes before the map or after it,
+// or everything if the run has no map.
 type HomeTask struct {
 	Run   string `json:"run"`
 	Store string `json:"store"`
 	Life  int    `json:"life"`
 	Log   string `json:"log"`
-	// Begin: a life of the run begins, and nobody has told so yet.
+	// Begin says that a life of the run begins, and that this is not recorded yet.
 	Begin bool `json:"begin,omitempty"`
-	// After: the map is over, and this is what follows it. Halt is why it stopped.
+	// After says that the map is over and the steps after it are to run. Halt is why it
+	// stopped.
 	After bool              `json:"after,omitempty"`
 	Halt  policy.StopReason `json:"halt,omitempty"`
-	// Stop: the run is to stop, which nothing else may tell where the store is full.
+	// Stop says that the run is to stop. If the store is full, nothing else may say so.
 	Stop bool `json:"stop,omitempty"`
 	// Spent is the time since this life of the run began.
 	Spent time.Duration `json:"spent,omitempty"`
 }
 
-// HomeDone is how that went.
+// HomeDone is the result of a home task.
 type HomeDone struct {
 	Prefix
-	// Status is how the run ended; running where its map is to be worked off, or
-	// where another worker is to continue, as this one leaves.
+	// Status is how the run ended. It is running if the map is next, or if another worker
+	// is to continue because this one leaves.
 	Status string `json:"status"`
 	Moved  bool   `json:"moved,omitempty"`
-	// Queue is where the worker gets what follows the map, of which it keeps a copy.
+	// Queue is the queue on which this worker gets the task after the map, for which it
+	// keeps a copy of the run.
 	Queue string `json:"queue,omitempty"`
-	// Config and State are of the map, and Used what agents have used before it; nil
-	// and zero where there is none.
+	// Config and State are those of the map, and Used is what agents have used before it.
+	// Without a map they are nil and zero.
 	Config *Config      `json:"config,omitempty"`
 	State  policy.State `json:"state,omitzero"`
 	Used   engine.Usage `json:"used,omitzero"`
 }
 
-// Home does what of a run is not its map. Where the run stops or the worker leaves,
-// what runs has a grace. When ctx ends, it is ended at once.
+// Home does a home task. If the run stops or the worker leaves, running steps get a grace.
+// When ctx ends, they are ended immediately.
 func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	store, err := w.Open(t.Store)
 	if err != nil {
@@ -102,7 +104,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	go func() {
 		defer close(watched)
 		if t.Halt == Interrupted || t.Halt == engine.OutOfTime {
-			return // nothing runs that could be ended, and the end is to be recorded
+			return // nothing is running that could be ended, and the end is to be recorded
 		}
 		w.watch(shared, Lease{Life: t.Life}, &session{soft: soft, hard: hard}, over)
 	}()
@@ -136,7 +138,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	return h.out, nil
 }
 
-// homeRun is a home task on its way.
+// homeRun is a home task in progress.
 type homeRun struct {
 	w      *Worker
 	t      HomeTask
@@ -144,12 +146,12 @@ type homeRun struct {
 	shared Shared
 	log    *writer
 	out    HomeDone
-	// measure is told what is recorded.
+	// measure is called with what is recorded.
 	measure func(facts []event.Event)
 }
 
-// kept writes what is recorded into the log. That a run is interrupted is not so
-// where only this worker leaves.
+// kept writes what is recorded into the log. If only this worker leaves, the run is not
+// interrupted, and that event is left out.
 func (h *homeRun) kept(facts []event.Event) error {
 	for _, e := range facts {
 		switch {
@@ -173,7 +175,7 @@ func (h *homeRun) kept(facts []event.Event) error {
 	return nil
 }
 
-// items hands the work items to the store.
+// items writes the work items to the store.
 func (h *homeRun) items() (err error) {
 	r, err := h.home.Read(h.t.Run)
 	if err != nil {
@@ -208,21 +210,21 @@ func itemsOf(r *journal.Reader) iter.Seq2[event.Item, error] {
 	}
 }
 
-// atMap says what the coordinator has to know of the map.
+// atMap keeps what the coordinator needs to know about the map.
 func (h *homeRun) atMap(_ context.Context, m *engine.PartMap) error {
 	c := configOf(m)
 	h.out.Config, h.out.State, h.out.Used = &c, m.State, m.Used
 	return nil
 }
 
-// HomeLeft is what a home task has left whose worker is gone: the part of its log that
-// counts, and whether that tells that a life of the run began.
+// HomeLeft is what remains of a home task whose worker is gone: the part of its log that
+// counts, and whether this part says that a life of the run began.
 type HomeLeft struct {
 	Prefix
 	Begun bool `json:"begun,omitempty"`
 }
 
-// AdoptHome is what a home task has left.
+// AdoptHome gives what a home task has left.
 func (w *Worker) AdoptHome(t HomeTask) (left HomeLeft, err error) {
 	store, err := w.Open(t.Store)
 	if err != nil {

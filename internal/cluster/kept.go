@@ -11,10 +11,10 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// What follows a map needs all that its lanes have recorded. The worker that did what
-// comes before the map keeps a copy of the run up to date meanwhile, and gets what follows
-// first: then nearly nothing is left to be read. Any other worker can do it as well, and
-// reads everything.
+// The task after a map needs all that the lanes have recorded. The worker that did the task
+// before the map keeps its copy of the run up to date in the meantime, and is the first to
+// be offered the task after it: then almost nothing is left to read. Any other worker can
+// do that task as well, but reads everything.
 
 // keepEvery is how often such a copy takes over what is new.
 const keepEvery = 2 * time.Second
@@ -25,17 +25,18 @@ type keptCopy struct {
 	home *journal.Store
 	end  context.CancelFunc
 	done chan struct{}
-	err  error // why it is of no use, once done is closed
+	err  error // why it cannot be used, once done is closed
 }
 
-// keep keeps a copy of a run until it is taken, or the run or its life has ended.
+// keep keeps a copy of a run up to date until it is taken, or until the run or its life has
+// ended.
 func (w *Worker) keep(store Store, t HomeTask) {
 	home, j, err := w.emptyCopy(store, t.Run)
 	if err == nil {
 		err = j.Close()
 	}
 	if err != nil {
-		return // whoever needs a copy makes one, and tells why it cannot
+		return // the worker that needs a copy makes one, and reports why it cannot
 	}
 	ctx, end := context.WithCancel(context.Background())
 	k := &keptCopy{home: home, end: end, done: make(chan struct{})}
@@ -72,7 +73,7 @@ func (w *Worker) keep(store Store, t HomeTask) {
 	}()
 }
 
-// over reports whether nobody will need the copy.
+// over reports whether nobody will need the copy any more.
 func (k *keptCopy) over(store Store, t HomeTask) bool {
 	var at position
 	text, err := os.ReadFile(filepath.Join(k.home.RunDir(t.Run), positionFile))
@@ -86,7 +87,7 @@ func (k *keptCopy) drop() {
 	_ = discard(k.home.Dir) // what is left is removed with the worker's other files
 }
 
-// take gives the copy that is kept of a run, with all that the store has; ok is false where
+// take gives the copy that is kept of a run, with all that the store has. ok is false if
 // there is none.
 func (w *Worker) take(ctx context.Context, store Store, t HomeTask) (home *journal.Store, ok bool) {
 	key := lifeKey(store, t.Run, t.Life)

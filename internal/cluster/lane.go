@@ -14,18 +14,17 @@ import (
 	"github.com/bide-dev/bide/retry/driver"
 )
 
-// maxOdd bounds what a lease tells of ends that are no successes, in their number:
-// all of it is one message.
+// maxOdd limits how many ends that are no successes a lease reports: they all go into one
+// message.
 const maxOdd = 1000
 
-// ErrBroken is a lane that could not begin, or not record: its items are as they
-// were.
+// ErrBroken says that a lane could not begin, or could not record. Its items are unchanged.
 var ErrBroken = errors.New("the lane cannot work")
 
-// Lane works off a lease. When drain is closed, it ends with the item that runs;
-// where the run stops or the worker leaves, that has a grace. When ctx ends, it is
-// ended at once. Where an item takes longer than the lease, keep is told how many items
-// the lane keeps at the most. It must not wait; it may be nil.
+// Lane runs the items of a lease. When drain is closed, it ends after its present item. If
+// the run stops or the worker leaves, that item gets a grace. When ctx ends, the item is
+// ended immediately. If an item takes longer than the lease, Lane calls keep with the
+// number of items that the lane keeps at most. keep must not wait; it may be nil.
 func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}, keep func(first int)) (_ Settled, err error) {
 	store, err := w.Open(l.Store)
 	if err != nil {
@@ -56,11 +55,11 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}, keep 
 		w.watch(shared, l, s, over)
 	}()
 	run := laneRun{w: w, s: s, l: l, log: log, shared: shared, drain: drain}
-	told := make(chan struct{})
-	slow := time.AfterFunc(l.Slice, func() { run.slow(keep); close(told) })
+	reported := make(chan struct{})
+	slow := time.AfterFunc(l.Slice, func() { run.slow(keep); close(reported) })
 	workErr := run.all(ctx)
 	if !slow.Stop() {
-		<-told
+		<-reported
 	}
 	close(over)
 	<-watched
@@ -75,22 +74,22 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}, keep 
 	return run.out, err
 }
 
-// broken is an error as ErrBroken, whose own text says nothing beside that of the error.
+// broken makes an error that is ErrBroken and has the text of err.
 func broken(err error) error { return brokenError{err} }
 
 type brokenError struct{ error }
 
 func (e brokenError) Unwrap() []error { return []error{ErrBroken, e.error} }
 
-// lookEvery is how often a lane looks whether the whole run stops: sooner than the
-// server would tell it. Where each look is a call of a server, it is lookSeldom.
+// lookEvery is how often a lane checks whether the whole run stops: this is sooner than the
+// server would report it. If each check is a call to a server, lookSeldom is used.
 const (
 	lookEvery  = 250 * time.Millisecond
 	lookSeldom = time.Second
 )
 
-// watch ends a session's items where the run stops, with grace or without, and where a
-// later life of it has begun: what they do then does not count.
+// watch ends a session's items if the run stops, with grace or without, or if a later life
+// of it has begun: then their results do not count.
 func (w *Worker) watch(shared Shared, l Lease, s *session, over <-chan struct{}) {
 	tick := time.NewTicker(shared.every(lookEvery, lookSeldom))
 	defer tick.Stop()
@@ -111,7 +110,7 @@ func (w *Worker) watch(shared Shared, l Lease, s *session, over <-chan struct{})
 	}
 }
 
-// laneRun is one lease on its way.
+// laneRun is one lease in progress.
 type laneRun struct {
 	w      *Worker
 	s      *session
@@ -122,11 +121,11 @@ type laneRun struct {
 	out    Settled
 
 	mu   sync.Mutex
-	at   int // the place of the item that runs
-	kept int // of how many items the lane has said that it keeps no more; 0: it has not
+	at   int // the place of the present item
+	kept int // how many items the lane said that it keeps at most; 0: it has not said so
 
 	failures, row int
-	told          map[string]map[int]*failure.Failure
+	earlier       map[string]map[int]*failure.Failure
 }
 
 func (r *laneRun) all(ctx context.Context) error {
@@ -136,7 +135,7 @@ func (r *laneRun) all(ctx context.Context) error {
 	work, cancel := context.WithCancel(r.s.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	due := map[int]time.Time{} // when those of out.Odd that wait continue
+	due := map[int]time.Time{} // when the items of out.Odd that wait continue
 	items, last := r.l.items()
 	for i, it := range items {
 		if i > 0 && time.Since(start) >= r.l.Slice || r.spent() || r.ending(work) || !r.begins(i) {
@@ -170,7 +169,7 @@ func (r *laneRun) all(ctx context.Context) error {
 	if r.out.Done == 0 && r.s.ctx.Err() != nil && ctx.Err() == nil && r.s.softly.Err() == nil && r.s.hardly.Err() == nil {
 		return broken(errors.New("the run has ended on this worker, whose copy of its journal cannot be written"))
 	}
-	for n, at := range due { // clocks differ: what is left of the wait is told
+	for n, at := range due { // clocks differ, so the rest of the wait is sent
 		r.out.Odd[n].Judged.Delay = max(time.Until(at), 0)
 	}
 	return nil
@@ -187,7 +186,7 @@ func (r *laneRun) begins(i int) bool {
 	return true
 }
 
-// slow gives back what is behind the item that runs when the time of the lease is over.
+// slow gives back the items after the present one when the time of the lease is over.
 func (r *laneRun) slow(keep func(first int)) {
 	items, _ := r.l.items()
 	r.mu.Lock()
@@ -202,7 +201,7 @@ func (r *laneRun) slow(keep func(first int)) {
 	}
 }
 
-// ending reports whether no further item is to be begun.
+// ending reports whether no further item may begin.
 func (r *laneRun) ending(ctx context.Context) bool {
 	select {
 	case <-r.drain:
@@ -214,7 +213,7 @@ func (r *laneRun) ending(ctx context.Context) bool {
 	}
 }
 
-// count counts for the credits.
+// count counts an outcome against the credits of the lease.
 func (r *laneRun) count(o policy.Outcome) {
 	switch {
 	case o.OK:
@@ -231,17 +230,17 @@ func (r *laneRun) spent() bool {
 	return r.l.Failures > 0 && r.failures >= r.l.Failures || r.l.Row > 0 && r.row >= r.l.Row || len(r.out.Odd) >= cmp.Or(r.l.Odd, maxOdd) || reached(r.log.usage(), r.l.Budget)
 }
 
-// before is how the attempt before this one failed, as its log tells.
+// before gives how the attempt before this one failed, according to its log.
 func (r *laneRun) before(log string, index int) *failure.Failure {
 	if log == "" {
 		return nil
 	}
-	if r.told == nil {
-		r.told = map[string]map[int]*failure.Failure{}
+	if r.earlier == nil {
+		r.earlier = map[string]map[int]*failure.Failure{}
 	}
-	if r.told[log] == nil {
+	if r.earlier[log] == nil {
 		known := map[int]*failure.Failure{}
-		r.told[log] = known
+		r.earlier[log] = known
 		_, err := r.shared.readLog(log, 0, -1, func(text []byte, _ int64) error {
 			facts, err := eventsOf(text)
 			for _, e := range facts {
@@ -252,13 +251,13 @@ func (r *laneRun) before(log string, index int) *failure.Failure {
 			return err
 		})
 		if err != nil {
-			return nil // it is told of by whoever accepted it
+			return nil // whoever accepted the log reports it
 		}
 	}
-	return r.told[log][index]
+	return r.earlier[log][index]
 }
 
-// Adopt tells how a lease ended whose lane is gone, from what it has left.
+// Adopt gives how a lease ended whose lane is gone, from what the lane has left.
 func (w *Worker) Adopt(l Lease) (out Settled, err error) {
 	store, err := w.Open(l.Store)
 	if err != nil {
@@ -297,8 +296,9 @@ func (w *Worker) Adopt(l Lease) (out Settled, err error) {
 	return out, err
 }
 
-// adopted is how an agent ended, from the record of it. The time of that is by the
-// clock of its machine, which may be wrong: nothing waits longer than was decided.
+// adopted gives how an agent ended, from its record. The time in the record is from the
+// clock of the agent's machine, which may be wrong: so nothing waits longer than was
+// decided.
 func adopted(e event.Event) policy.Outcome {
 	switch {
 	case e.Type == event.ItemRetry:

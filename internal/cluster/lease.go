@@ -10,8 +10,8 @@ import (
 	"github.com/bide-dev/bide/retry/driver"
 )
 
-// Lease is work for a lane: items that it works off one after the other, until
-// they are done, its time is over, or it has spent its credits.
+// Lease is work for a lane: items that it runs one after another, until all are done, the
+// lease's time is over, or its credits are spent.
 type Lease struct {
 	Run   string `json:"run"`
 	Store string `json:"store"` // as OpenStore takes it
@@ -19,30 +19,30 @@ type Lease struct {
 	ID    int    `json:"id"`
 	Log   string `json:"log"`
 	Spans []Span `json:"spans,omitempty"`
-	// Slice is how long it lasts; the item that runs then comes to its end.
+	// Slice is how long it lasts. The item that is running then is completed.
 	Slice time.Duration `json:"slice"`
-	// Failures and Row are its credits, as in policy.Lease, and Budget is what its
-	// agents may use: with the item that spends one of them it ends.
+	// Failures and Row are its credits, as in policy.Lease, and Budget is what its agents
+	// may use. The lease ends with the item that spends one of them.
 	Failures int          `json:"failures,omitempty"`
 	Row      int          `json:"row,omitempty"`
 	Budget   engine.Usage `json:"budget,omitzero"`
-	// Odd is with how many ends that are no successes it ends; 0 is maxOdd.
+	// Odd is after how many ends that are no successes it ends; 0 means maxOdd.
 	Odd int `json:"odd,omitempty"`
-	// Heartbeat is how long nothing may be heard of it.
+	// Heartbeat is how long the lane may be silent.
 	Heartbeat time.Duration `json:"heartbeat"`
 }
 
-// Span is some items of a lease, one after another in the list.
+// Span is some consecutive items of a lease.
 type Span struct {
 	Item       int           `json:"item"`        // the first, from 1
 	N          int           `json:"n,omitempty"` // how many; 0 is 1
 	Attempt    int           `json:"attempt,omitempty"`
 	Recoveries int           `json:"recoveries,omitempty"`
 	Retry      *driver.State `json:"retry,omitempty"`
-	Last       string        `json:"last,omitempty"` // the log that tells of the attempt before
+	Last       string        `json:"last,omitempty"` // the log that has the attempt before
 }
 
-// spansOf puts the items of a lease together.
+// spansOf combines the items of a lease into spans.
 func spansOf(items []policy.Leased, last map[int]string) (spans []Span) {
 	for _, it := range items {
 		s := Span{Item: it.Item, N: 1, Attempt: it.Attempt, Recoveries: it.Recoveries, Retry: it.Retry, Last: last[it.Item]}
@@ -58,7 +58,7 @@ func spansOf(items []policy.Leased, last map[int]string) (spans []Span) {
 	return spans
 }
 
-// items are those of a lease, in its order.
+// items gives the items of a lease, in its order.
 func (l *Lease) items() (items []policy.Leased, last []string) {
 	for _, s := range l.Spans {
 		for i := range max(s.N, 1) {
@@ -69,13 +69,13 @@ func (l *Lease) items() (items []policy.Leased, last []string) {
 	return items, last
 }
 
-// Settled is how a lease ended: the first Done of its items have, well but for
-// those that are odd.
+// Settled is how a lease ended: the first Done of its items have ended, all of them well
+// except for those in Odd.
 type Settled struct {
 	Prefix
 	Done int   `json:"done"`
 	Odd  []Odd `json:"odd,omitempty"`
-	// Took is the time that it worked.
+	// Took is how long the lane worked.
 	Took time.Duration `json:"took,omitempty"`
 	// Used is what its agents have used.
 	Used engine.Usage `json:"used,omitzero"`
@@ -87,7 +87,7 @@ type Odd struct {
 	Kind       string         `json:"kind"`
 	Judged     *policy.Judged `json:"judged,omitempty"` // of one that failed
 	RetryAfter time.Duration  `json:"retry_after,omitempty"`
-	// Halt is why the file has the map stop with it; "" for most.
+	// Halt is why the file makes the map stop at this item; usually "".
 	Halt policy.StopReason `json:"halt,omitempty"`
 }
 
@@ -98,7 +98,7 @@ const (
 	oddShortage = "shortage" // the machine had no room for it
 )
 
-// oddOf is how an agent ended, where that is no success.
+// oddOf gives the end of an agent, if it is no success.
 func oddOf(at int, o policy.Outcome) (Odd, bool) {
 	odd := Odd{At: at, RetryAfter: o.RetryAfter, Halt: o.Halt}
 	switch {
@@ -128,7 +128,7 @@ func (o *Odd) outcome() policy.Outcome {
 	return policy.Outcome{Judged: j, RetryAfter: o.RetryAfter, Halt: o.Halt, Err: &failure.Failure{Class: j.Class, Message: "see the dead letters"}}
 }
 
-// ends are the ends of a lease's items, as its machine wants them.
+// ends gives the ends of a lease's items, in the form that the machine takes.
 func (s *Settled) ends(items []policy.Leased) []policy.End {
 	n := min(max(s.Done, 0), len(items))
 	ends := make([]policy.End, n)
@@ -143,20 +143,20 @@ func (s *Settled) ends(items []policy.Leased) []policy.End {
 	return ends
 }
 
-// Config is what the coordinator has to know of a map, as a value that can be sent.
+// Config is what the coordinator needs to know about a map, as a value that can be sent.
 type Config struct {
-	// Config is without the retry policy of items: lanes decide about attempts.
+	// Config has no retry policy for items, because lanes decide about attempts.
 	policy.Config
 	Retried bool `json:"retry,omitempty"` // items are tried again
-	// Timeout is the workflow's, of one life of the run, and Budget that of its
-	// agents; 0 is none.
+	// Timeout is that of the workflow, for one life of the run, and Budget is that of its
+	// agents; 0 means none.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Budget  engine.Usage  `json:"budget,omitzero"`
-	// Paused: somebody had the run paused in a life before this one.
+	// Paused says that somebody paused the run in an earlier life.
 	Paused bool `json:"paused,omitempty"`
 }
 
-// configOf takes what can be sent of a map.
+// configOf gives what can be sent of a map.
 func configOf(m *engine.PartMap) Config {
 	c := Config{Config: m.Policy, Timeout: m.Timeout, Budget: m.Budget, Paused: m.Paused}
 	c.Retried, c.Retry = c.Retry != nil || c.OnItemFailure == policy.Retry, nil
@@ -167,7 +167,7 @@ func (c *Config) policy() policy.Config {
 	p := c.Config
 	p.MaxWaiting = maxWaiting
 	if c.Retried {
-		p.Retry = &retry.Policy{Attempts: 1} // lanes decide; it only says that there is one
+		p.Retry = &retry.Policy{Attempts: 1} // lanes decide; this only says that there is a policy
 	}
 	return p
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// logName is the name of a log: who writes it, in which life of the run, and as which
-// one of its kind.
+// logName is the name of a log: its kind of writer, the life of the run, and a number among
+// logs of this kind.
 type logName struct {
 	kind string // homeLog or laneLog
 	life int
@@ -28,7 +28,7 @@ func HomeLog(life, n int) string { return logName{homeLog, life, n}.String() }
 // LaneLog is the name of the log of a lease.
 func LaneLog(life, lease int) string { return logName{laneLog, life, lease}.String() }
 
-// logNameOf reads a name; ok is false where it is that of no log.
+// logNameOf reads a name. ok is false if it is not the name of a log.
 func logNameOf(text string) (l logName, ok bool) {
 	for _, kind := range []string{homeLog, laneLog} {
 		l = logName{kind: kind}
@@ -39,8 +39,8 @@ func logNameOf(text string) (l logName, ok bool) {
 	return l, false
 }
 
-// logs are the logs of a run in the order in which they were begun: by their numbers,
-// as lane-1-10 is later than lane-1-9. While a home task is open, no lane is.
+// logs gives the logs of a run in the order in which they were begun. They are ordered by
+// their numbers: lane-1-10 is later than lane-1-9. While a home task is open, no lane is.
 func (r Shared) logs() ([]logName, error) {
 	files, err := r.o.List(r.name("lanes"))
 	if err != nil {

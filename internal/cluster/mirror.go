@@ -19,15 +19,15 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// Elsewhere says where the truth of a mirrored run is: the file journal.Elsewhere
-// of its directory.
+// Elsewhere says which store has the record of a mirrored run. It is the file
+// journal.Elsewhere in the run's directory.
 type Elsewhere struct {
 	Store string `json:"store"` // as OpenStore takes it
 	On    string `json:"on"`    // temporal
 }
 
-// Place reads where the truth of the run in a directory is; fs.ErrNotExist where
-// it is nowhere else.
+// Place reads which store has the record of the run in a directory; fs.ErrNotExist if no
+// store has it.
 func Place(dir string) (e Elsewhere, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, journal.Elsewhere))
 	if err == nil {
@@ -36,8 +36,8 @@ func Place(dir string) (e Elsewhere, err error) {
 	return e, err
 }
 
-// position is how far a journal has taken a store over: it has the events up to Seq,
-// which are those of all entries up to Entry, and of the open log up to At.
+// position is how much of a store a journal has taken over. It has the events up to Seq:
+// those of all entries up to Entry, and of the open log up to At.
 type position struct {
 	Seq   int64  `json:"seq"`
 	Entry int    `json:"entry"`
@@ -46,10 +46,10 @@ type position struct {
 	Over  bool   `json:"over,omitempty"` // the run has ended
 }
 
-// positionFile is beside the journal that it is of.
+// positionFile is beside the journal that it describes.
 const positionFile = "mirror.json"
 
-// still reports whether nothing has come since a position was noted.
+// still reports whether nothing has been added since a position was saved.
 func (r Shared) still(path string) bool {
 	var at position
 	text, err := os.ReadFile(path)
@@ -59,7 +59,7 @@ func (r Shared) still(path string) bool {
 	return !r.has("order", entryName(at.Entry+1)) && (at.Open == "" || !r.beyond(at.Open, at.At))
 }
 
-// beyond reports whether a log has something behind an offset.
+// beyond reports whether a log has something after an offset.
 func (r Shared) beyond(log string, at int64) bool {
 	f, err := r.tail(log, at)
 	if err != nil {
@@ -70,8 +70,8 @@ func (r Shared) beyond(log string, at int64) bool {
 	return n > 0 || !errors.Is(err, io.EOF)
 }
 
-// errAhead says that a copy has more than what counts: of a home activity that was
-// given up, or of a log that was damaged and repaired. It is made anew.
+// errAhead says that a copy has more than what counts: from a home task that was given up,
+// or from a log that was damaged and repaired. The copy is made anew.
 var errAhead = errors.New("the copy of the run has what was not accepted")
 
 // Make makes the journal of a run as an empty copy.
@@ -95,8 +95,8 @@ func Make(home *journal.Store, s Store, p Plan) (*journal.Journal, error) {
 	return j, nil
 }
 
-// Adopt makes copies of the runs of a store that a home has not. Those that cannot be
-// read are passed over; the error tells of them.
+// Adopt makes copies of the runs of a store that a home does not have. Runs that cannot be
+// read are skipped; the error reports them.
 func (s Store) Adopt(home *journal.Store) error {
 	runs, err := s.Runs()
 	if err != nil {
@@ -119,20 +119,20 @@ func (s Store) Adopt(home *journal.Store) error {
 	return errors.Join(errs...)
 }
 
-// Refresh brings the copy of a run in home up to what its store has. Where another
-// process is about it, there is nothing to do. It is journal.Store.Refresh.
+// Refresh brings the copy of a run in home up to what its store has. If another process is
+// doing so, it does nothing. It implements journal.Store.Refresh.
 func Refresh(home *journal.Store) func(dir string) error { return RefreshTelling(home, nil) }
 
-// RefreshTelling is Refresh that tells how many items it has read of a run, where that takes
-// long: the first time on a machine.
+// RefreshTelling is Refresh that reports how many items of a run it has read if this takes
+// long, as the first time on a machine.
 func RefreshTelling(home *journal.Store, tell func(run string, items int)) func(dir string) error {
 	return func(dir string) error {
 		run := filepath.Base(dir)
-		var told func(int) error
+		var progress func(int) error
 		if tell != nil {
-			told = func(items int) error { tell(run, items); return nil }
+			progress = func(items int) error { tell(run, items); return nil }
 		}
-		return refreshTelling(context.Background(), home, run, told)
+		return refreshTelling(context.Background(), home, run, progress)
 	}
 }
 
@@ -189,23 +189,23 @@ func refreshTelling(ctx context.Context, home *journal.Store, run string, tell f
 	return errors.Join(f.all(ctx), j.Close())
 }
 
-// fold takes a store over into a journal.
+// fold copies the contents of a store to a journal.
 type fold struct {
 	shared Shared
 	j      *journal.Journal
-	path   string // of the position; "": it is not kept
-	// only, if not nil, says which events are taken over.
+	path   string // of the position; "": it is not saved
+	// only, if not nil, says which events are copied.
 	only func(e *event.Event) bool
 
-	// tell is told how many ends of items it has so far, each tellEvery; nil is nobody.
+	// tell, if not nil, is called each tellEvery with the number of ended items so far.
 	tell  func(items int) error
 	ended int
 	heard time.Time
 
 	at     position
-	skip   int64               // events that the journal has behind the position
+	skip   int64               // events that the journal has after the position
 	failed map[int]event.Event // items failed for good, by index
-	read   bool                // failed has those of the journal, too
+	read   bool                // failed has the journal's failed items too
 	// repaired are the logs of which less counts than was accepted.
 	repaired map[string]Prefix
 }
@@ -258,10 +258,10 @@ func (f *fold) all(ctx context.Context) error {
 	return writeFile(f.path, text)
 }
 
-// tellEvery is how often somebody is told how far a fold has come that takes long.
+// tellEvery is how often a fold that takes long reports its progress.
 var tellEvery = 5 * time.Second
 
-// progress tells how far the fold has come.
+// progress reports how far the fold has come.
 func (f *fold) progress() error {
 	switch {
 	case f.tell == nil:
@@ -274,7 +274,7 @@ func (f *fold) progress() error {
 	return nil
 }
 
-// goesOn says beside the journal whether the run does.
+// goesOn updates the file beside the journal that says whether the run is in progress.
 func (f *fold) goesOn() error {
 	path := filepath.Join(f.j.Dir(), journal.GoesOn)
 	if !f.at.Over {
@@ -306,14 +306,14 @@ func (f *fold) entry(ctx context.Context, e Entry) error {
 	if e.Begins == "" || f.at.Open == "" {
 		return nil
 	}
-	if f.at.At > 0 { // a log of an earlier life, of which nothing was accepted
+	if f.at.At > 0 { // the log of an earlier life, of which nothing was accepted
 		return errAhead
 	}
 	f.at.Open = ""
 	return nil
 }
 
-// accept takes over the part of a log that counts.
+// accept copies the part of a log that counts.
 func (f *fold) accept(ctx context.Context, p Prefix) error {
 	if now, ok := f.repaired[p.Log]; ok {
 		p = now
@@ -336,7 +336,7 @@ func (f *fold) accept(ctx context.Context, p Prefix) error {
 	return err
 }
 
-// repairable says what to do about something that is damaged.
+// repairable adds to an error about damage what to do about it.
 func repairable(err error) error {
 	return fmt.Errorf("%w; bide store verify tells what is damaged, and bide store repair has it run again", err)
 }
@@ -351,7 +351,7 @@ func (f *fold) log(ctx context.Context, name string, from, length int64) (int64,
 	})
 }
 
-// take records events of a log, or of the order, but for those that are there already.
+// take records events of a log, or of the order, except for those that are there already.
 func (f *fold) take(ctx context.Context, log string, facts []event.Event) error {
 	kept := facts[:0:0]
 	for _, e := range facts {
@@ -399,14 +399,14 @@ func (f *fold) take(ctx context.Context, log string, facts []event.Event) error 
 	return f.j.RecordAll(kept)
 }
 
-// fails keeps how an item failed for good.
+// fails remembers how an item failed for good.
 func (f *fold) fails(e *event.Event) {
 	if (e.Type == event.ItemFinished || e.Type == event.ItemHandlerDue) && e.Class != "" {
 		value.Put(&f.failed, e.Index, event.Event{Item: e.Item, Label: e.Label, Message: e.Message})
 	}
 }
 
-// complete says in a fact of the coordinator how the item failed that it is of.
+// complete adds to a fact of the coordinator how its item failed.
 func (f *fold) complete(ctx context.Context, e *event.Event) error {
 	if _, ok := f.failed[e.Index]; !ok && !f.read {
 		f.read = true
@@ -426,7 +426,7 @@ func (f *fold) complete(ctx context.Context, e *event.Event) error {
 	return nil
 }
 
-// items takes over the work items that a home task has listed, unless they are there.
+// items copies the work items that a home task has listed, unless they are there.
 func (f *fold) items(ctx context.Context, log string) error {
 	_, _, loaded, err := f.j.ItemList(ctx)
 	if err != nil || loaded {
@@ -442,10 +442,10 @@ func (f *fold) items(ctx context.Context, log string) error {
 	return writeFile(filepath.Join(f.j.Dir(), sealsFile), seals)
 }
 
-// sealsFile is beside the journal whose items have secrets.
+// sealsFile is beside the journal of a run whose items have secrets.
 const sealsFile = "items-secrets.jsonl"
 
-// writeFile writes a file of this machine that is there whole, synced, or not at all.
+// writeFile writes a file of this machine, synced: all of it or nothing.
 func writeFile(path string, text []byte) error {
 	return files.Replace(path, 0o600, files.Synced(text))
 }

@@ -20,20 +20,20 @@ import (
 )
 
 // Outputs that are too large for the record are files beside the journal, and facts have
-// their paths. In a directory, all machines see these files. With any other store they
-// travel: the file is an object before the fact is recorded, and the fact has the name of
-// the object where it had the path. Whoever takes the fact over has the file beside his
-// own journal then.
+// their paths. If the store is a directory, all machines see these files. With any other
+// store they travel: the file becomes an object before the fact is recorded, and the fact
+// has the object's name instead of the path. A machine that takes the fact over then has
+// the file beside its own journal.
 
-// carried is what is before the name of an object with an output, in the data of facts.
+// carried precedes the name of an object with an output, in the data of facts.
 const carried = "bide-output:"
 
-// digestMark ends the name of a file and begins the digest of its content, as a later
-// attempt may write the same file again.
+// digestMark comes between the name of a file and the digest of its content, because a
+// later attempt may write the same file again.
 const digestMark = "~sha256-"
 
-// carry puts the files that facts name into the store, and gives the facts that name the
-// objects. logs is the directory of the files.
+// carry puts the files that facts name into the store, and gives the facts with the names
+// of the objects. logs is the directory of the files.
 func (r Shared) carry(facts []event.Event, logs string) ([]event.Event, error) {
 	if _, ok := r.o.(Directory); ok {
 		return facts, nil
@@ -44,7 +44,7 @@ func (r Shared) carry(facts []event.Event, logs string) ([]event.Event, error) {
 		out[i].Data, err = renamed(out[i].Data, inJSON(logs+string(filepath.Separator)), func(name string) (string, error) {
 			path := filepath.Join(logs, filepath.FromSlash(name))
 			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-				return path, nil // a text that looks like a path, perhaps
+				return path, nil // it may be a text that looks like a path
 			}
 			return r.putOutput(path, name)
 		})
@@ -55,8 +55,8 @@ func (r Shared) carry(facts []event.Event, logs string) ([]event.Event, error) {
 	return out, nil
 }
 
-// renamed gives data in which another text stands for each name behind before: up to the
-// end of the JSON string that it is in.
+// renamed replaces each name that follows before in data, up to the end of the JSON string
+// that it is in.
 func renamed(data json.RawMessage, before []byte, to func(name string) (string, error)) (json.RawMessage, error) {
 	if !bytes.Contains(data, before) {
 		return data, nil
@@ -82,14 +82,14 @@ func renamed(data json.RawMessage, before []byte, to func(name string) (string, 
 	}
 }
 
-// inJSON is a text as it stands in a JSON string.
+// inJSON gives a text as it is written in a JSON string.
 func inJSON(text string) []byte {
-	b, _ := json.Marshal(text) // a string always can be
+	b, _ := json.Marshal(text) // a string never fails
 	return b[1 : len(b)-1]
 }
 
-// putOutput makes an object of a file, and gives what facts have instead of its path. Where
-// an object of the same content was damaged, there is another one.
+// putOutput makes an object of a file, and gives the text that facts have instead of the
+// path. If an object with the same content was damaged, it makes another one.
 func (r Shared) putOutput(path, name string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -106,8 +106,8 @@ func (r Shared) putOutput(path, name string) (string, error) {
 	return carried + object, errors.Join(err, f.Close())
 }
 
-// createOutput creates an object with an output, unless it is there; it is not done where that
-// is damaged.
+// createOutput creates an object with an output, unless it exists. done is false if the
+// existing one is damaged.
 func (r Shared) createOutput(object string, f io.ReadSeeker) (done bool, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return false, err
@@ -122,17 +122,18 @@ func (r Shared) createOutput(object string, f io.ReadSeeker) (done bool, err err
 	if err = r.isOutput(object, nil); errors.As(err, new(*DamagedError)) {
 		return false, nil
 	}
-	return err == nil, err // the same content
+	return err == nil, err // it has the same content
 }
 
-// digestIn is the digest of an output that the name of its object has.
+// digestIn gives the file and the digest that the name of an output's object has.
 func digestIn(object string) (file, digest string, ok bool) {
 	file, digest, ok = strings.Cut(object, digestMark)
 	digest, _, _ = strings.Cut(digest, "~")
 	return file, digest, ok && filepath.IsLocal(filepath.FromSlash(file))
 }
 
-// isOutput reads an object with an output, also into to, and compares it with its digest.
+// isOutput reads an object with an output, writes it to to as well, and compares it with
+// its digest.
 func (r Shared) isOutput(object string, to io.Writer) error {
 	_, digest, _ := digestIn(object)
 	f, err := r.o.Read(r.name("logs", object), 0)
@@ -151,7 +152,7 @@ func (r Shared) isOutput(object string, to io.Writer) error {
 }
 
 // outputsOf gives the objects with outputs that a part of a log names, each with the offset
-// of the record that does.
+// of the record that names it.
 func (r Shared) outputsOf(p Prefix, each func(object string, at int64) error) error {
 	at := int64(0)
 	_, err := r.readLog(p.Log, 0, p.Length, func(text []byte, end int64) error {
@@ -172,7 +173,7 @@ func (r Shared) outputsOf(p Prefix, each func(object string, at int64) error) er
 	return err
 }
 
-// uncarry is the opposite of carry: it has the files in logs that facts name.
+// uncarry is the opposite of carry: it writes the files that facts name to logs.
 func (r Shared) uncarry(e *event.Event, logs string) (err error) {
 	e.Data, err = renamed(e.Data, []byte(carried), func(name string) (string, error) {
 		file, digest, ok := digestIn(name)
@@ -185,7 +186,7 @@ func (r Shared) uncarry(e *event.Event, logs string) (err error) {
 	return err
 }
 
-// getOutput has an object in a file, which is there whole or not at all.
+// getOutput writes an object to a file, all of it or nothing.
 func (r Shared) getOutput(object, path, digest string) error {
 	if holds(path, digest) {
 		return nil
@@ -202,7 +203,7 @@ func (r Shared) getOutput(object, path, digest string) error {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// holds reports whether a file has a content.
+// holds reports whether a file has the content with a digest.
 func holds(path, digest string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// A log in a store whose objects do not grow is parts: objects of the log's folder. The
-// name of a part is the offset at which it begins, so a part follows another exactly if
-// its name says so, and of two writers at one offset one gets fs.ErrExist. A log ends
-// before the first offset at which no part begins: what is behind a part that is lost or
-// cut short is not read.
+// If the objects of a store cannot grow, a log is parts: objects in the log's folder. The
+// name of a part is the offset at which it begins. So a part follows another exactly if its
+// name says so, and if two writers write at one offset, one gets fs.ErrExist. A log ends
+// before the first offset at which no part begins: what follows a part that is lost or cut
+// short is not read.
 
-// partEvery is how often a part is made: what a worker has recorded since then is lost
-// when it is killed, and each part is a call that a provider may charge for.
+// partEvery is how often a part is made. What a worker has recorded since the last part is
+// lost when it is killed, and each part is a call that a provider may charge for.
 const partEvery = time.Second
 
 func partName(log string, at int64) string { return path.Join(log, fmt.Sprintf("%014d", at)) }
 
-// partLog writes a log of parts. It is safe for concurrent use.
+// partLog writes a log of parts. Several goroutines may use it at once.
 type partLog struct {
 	o    Objects
 	name string
 
-	mu  sync.Mutex // on buf
+	mu  sync.Mutex // protects buf
 	buf []byte
 
-	sending sync.Mutex // on what follows
+	sending sync.Mutex // protects the fields that follow
 	at      int64
-	err     error // why nothing more is written: there is no part behind a missing one
+	err     error // why nothing more is written: no part may follow a missing one
 }
 
 func (l *partLog) Write(b []byte) (int, error) {
@@ -61,7 +61,7 @@ func (l *partLog) Sync() error {
 
 func (l *partLog) Close() error { return l.Sync() }
 
-// writes writes a text.
+// writes gives a function that writes a text.
 func writes(text []byte) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := w.Write(text); return err }
 }

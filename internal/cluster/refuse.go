@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// RefusedLimits says of the named limits of a file or a pipeline that many machines do not
-// keep to them.
+// RefusedLimits gives errors for the named limits of a file or a pipeline: many machines
+// together do not keep to them.
 func RefusedLimits(refs []workflow.LimitRef) (list diag.List) {
 	if len(refs) > 0 {
 		list.Errorf(refs[0].Pos, "not-on-temporal", "limits: the named limits are those of one machine, and a run on Temporal has many").
@@ -21,10 +21,10 @@ func RefusedLimits(refs []workflow.LimitRef) (list diag.List) {
 	return list
 }
 
-// Refused says what of a workflow file cannot be kept to by many machines, or not
-// yet, as errors of the file; and as warnings what each of them keeps to by itself.
-// isolation is that of the command line, and dir the directory in which the run would be
-// started here; "": the present one.
+// Refused reports what a workflow file asks for that many machines cannot do, or not yet,
+// as errors of the file; and as warnings what each machine does only for itself. isolation
+// is the value from the command line. dir is the directory in which the run would be
+// started here; "" means the current one.
 func Refused(f *workflow.File, isolation, dir string) (list diag.List) {
 	refuse := func(pos diag.Pos, message, suggestion string) {
 		pos.File = cmp.Or(pos.File, f.Path)

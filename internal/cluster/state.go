@@ -8,17 +8,20 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 )
 
-// State is how workers and runs of a server stand, as bide-temporal tells it.
+// State is the state of the workers and runs of a server, as bide-temporal reports it.
 type State struct {
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
 	Protocol  int    `json:"protocol"`
-	// Current is the deployment version on which runs begin; "" is workers without one.
+	// Current is the deployment version on which runs begin; "" means workers without a
+	// version.
 	Current string `json:"current_version,omitempty"`
-	// Workers are those that take work of the protocol, and Slots the sum of theirs.
+	// Workers are the workers that take work of this protocol, and Slots is the sum of
+	// their slots.
 	Workers []SeenWorker `json:"workers"`
 	Slots   int          `json:"slots"`
-	// Waiting is about how much waits for a slot, and For since when the oldest of it does.
+	// Waiting is about how much work waits for a slot, and For is how long the oldest of it
+	// has waited.
 	Waiting int           `json:"waiting"`
 	For     time.Duration `json:"for,omitempty"`
 	Runs    []SeenRun     `json:"runs"`
@@ -34,7 +37,7 @@ func (s *State) Work() string {
 	return diag.Count(len(s.Workers), "worker") + ", " + diag.Count(s.Slots, "slot")
 }
 
-// Waits says what waits for a slot, and for how long.
+// Waits says what is waiting for a slot, and for how long.
 func (s *State) Waits() string {
 	if s.Waiting == 0 {
 		return "nothing waits for a slot"
@@ -58,16 +61,16 @@ func (s *State) Named(w SeenWorker) string {
 	return w.Name + ", version " + w.Version
 }
 
-// SeenWorker is a worker that the server has heard of lately.
+// SeenWorker is a worker that the server has heard from lately.
 type SeenWorker struct {
 	Name  string    `json:"name"`
 	Slots int       `json:"slots"`
 	Heard time.Time `json:"heard"`
-	// Version is the deployment version as which it takes work; "" is none.
+	// Version is the deployment version for which it takes work; "" means none.
 	Version string `json:"version,omitempty"`
 }
 
-// Ago says when the server heard of the worker.
+// Ago says when the server last heard from the worker.
 func (w SeenWorker) Ago(now time.Time) string {
 	return fmt.Sprintf("%s ago", now.Sub(w.Heard).Round(time.Second))
 }
@@ -76,14 +79,14 @@ func (w SeenWorker) Ago(now time.Time) string {
 type SeenRun struct {
 	Run    string    `json:"run"`
 	Since  time.Time `json:"since"`
-	Leases int       `json:"leases"` // that are open: worked off, or waiting for a slot
-	// Version is the one on which it stays; "" is none.
+	Leases int       `json:"leases"` // open leases: in progress, or waiting for a slot
+	// Version is the version on which it stays; "" means none.
 	Version string `json:"version,omitempty"`
-	// Trouble is what holds it up; "" is nothing.
+	// Trouble is what holds it up; "" if nothing does.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Says tells what holds up the run, or what it has at work.
+// Says says what holds up the run, or what is in progress in it.
 func (r SeenRun) Says() string {
 	if r.Trouble != "" {
 		return "held up: " + r.Trouble

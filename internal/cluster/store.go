@@ -17,20 +17,20 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// Store keeps runs where all machines reach them. Two that were opened with the same
+// Store keeps runs where all machines reach them. Two stores that were opened with the same
 // text are equal.
 type Store struct {
 	text string
 	o    Objects
 }
 
-// StoreOf is a store of objects, under the text that OpenStore would take.
+// StoreOf makes a store of objects. text is what OpenStore would take.
 func StoreOf(text string, o Objects) Store { return Store{text, o} }
 
-// String is the text that OpenStore takes. It has no secrets in it.
+// String gives the text that OpenStore takes. It has no secrets in it.
 func (s Store) String() string { return s.text }
 
-// Objects are what the store keeps its runs in.
+// Objects gives the objects in which the store keeps its runs.
 func (s Store) Objects() Objects { return s.o }
 
 // Shared is a run in a store.
@@ -43,12 +43,12 @@ type Shared struct {
 // Run gives a run of the store.
 func (s Store) Run(id string) Shared { return Shared{s, s.o, id} }
 
-// name is that of an object of the run.
+// name gives the name of an object of the run.
 func (r Shared) name(parts ...string) string {
 	return path.Join(append([]string{"runs", r.run}, parts...)...)
 }
 
-// Path is where the run is on each machine; "" where it is in no directory.
+// Path gives the path of the run on each machine; "" if the store is not a directory.
 func (r Shared) Path() string {
 	if d, ok := r.o.(Directory); ok {
 		return d.Path(r.name())
@@ -56,7 +56,8 @@ func (r Shared) Path() string {
 	return ""
 }
 
-// every is how often something is done that is cheap in a directory.
+// every gives how often to do something that is cheap in a directory and costs a call to a
+// server.
 func (r Shared) every(directory, server time.Duration) time.Duration {
 	if _, ok := r.o.(Directory); ok {
 		return directory
@@ -68,7 +69,8 @@ func (r Shared) every(directory, server time.Duration) time.Duration {
 type Plan struct {
 	Protocol int            `json:"protocol"`
 	Header   journal.Header `json:"header"`
-	// Priority is from 1, which is served first, to LastPriority; 0 is UsualPriority.
+	// Priority is 1 for runs that are served first, up to LastPriority; 0 means
+	// UsualPriority.
 	Priority int `json:"priority,omitempty"`
 }
 
@@ -78,7 +80,7 @@ const (
 	LastPriority  = 5
 )
 
-// Create makes a run in the store: it is there whole, or not at all.
+// Create makes a run in the store, all of it or nothing.
 func (s Store) Create(p Plan) (Shared, error) {
 	r := s.Run(p.Header.Run)
 	text, err := json.Marshal(p)
@@ -101,7 +103,7 @@ func (s Store) Has(run string) bool {
 	return r.has("plan.json")
 }
 
-// Runs are the runs of the store, in the order of their ids.
+// Runs gives the runs of the store, in the order of their ids.
 func (s Store) Runs() ([]string, error) {
 	runs, err := s.o.List("runs")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +113,7 @@ func (s Store) Runs() ([]string, error) {
 	return runs, err
 }
 
-// Remove removes what the store has of a run. Nobody sees a part of it meanwhile.
+// Remove removes a run from the store. Nobody sees a part of it in the meantime.
 func (r Shared) Remove() error {
 	if err := r.o.Remove(r.name()); err != nil {
 		return fmt.Errorf("cannot remove the run from the store: %w", err)
@@ -145,7 +147,7 @@ func (r Shared) get(parts ...string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// has reports whether the run has an object, as far as that can be seen.
+// has reports whether the run has an object, as far as can be seen.
 func (r Shared) has(parts ...string) bool {
 	return has(r.o, r.name(parts...))
 }
@@ -155,7 +157,7 @@ func (r Shared) put(text []byte, parts ...string) error {
 	return r.o.Create(r.name(parts...), writes(text))
 }
 
-// mark creates an object that says something by being there.
+// mark creates an object whose existence says something.
 func (r Shared) mark(parts ...string) error {
 	if err := r.put(nil, parts...); !errors.Is(err, fs.ErrExist) {
 		return err
@@ -170,10 +172,10 @@ func (r Shared) tail(log string, from int64) (io.ReadCloser, error) {
 	return ReadLog(r.o, r.log(log), from)
 }
 
-// Stop is a wish that a life of the run stops, for lanes that are asked to end.
+// Stop says that a life of the run is to stop. It is for lanes that are asked to end.
 type Stop struct {
 	Life int  `json:"life"`
-	Now  bool `json:"now"` // at once, without grace
+	Now  bool `json:"now"` // immediately, without grace
 }
 
 // PutStop tells all lanes of a life of the run that it stops.
@@ -185,7 +187,7 @@ func (r Shared) PutStop(s Stop) error {
 	return r.mark("stops", name)
 }
 
-// Stopped gives the wish that a life of the run stops; the zero Stop where there is none.
+// Stopped gives the Stop of a life of the run; the zero Stop if it is not to stop.
 func (r Shared) Stopped(life int) Stop {
 	name := fmt.Sprint(life)
 	s := Stop{Life: life, Now: r.has("stops", name+"-now")}
@@ -197,8 +199,8 @@ func (r Shared) Stopped(life int) Stop {
 
 const itemsEnd = ".jsonl.gz"
 
-// putItems keeps the work items that a home task has listed, and what seals secrets in
-// them. They are those of its log, and count where that is accepted.
+// putItems stores the work items that a home task has listed, and what seals the secrets in
+// them. They belong to the task's log, and count once the log is accepted.
 func (r Shared) putItems(log string, items iter.Seq2[event.Item, error], seals []byte) error {
 	if len(seals) > 0 {
 		if err := r.put(seals, "items", log+"-secrets.jsonl"); err != nil {
@@ -223,7 +225,7 @@ func (r Shared) putItems(log string, items iter.Seq2[event.Item, error], seals [
 	})
 }
 
-// getSeals reads what seals secrets in the work items; nothing where there are none.
+// getSeals reads what seals the secrets in the work items; nothing if there are none.
 func (r Shared) getSeals(log string) ([]byte, error) {
 	text, err := r.get("items", log+"-secrets.jsonl")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,11 +17,11 @@ import (
 // messages and through Temporal, so it has no secrets in it. Each machine finds the
 // credentials for it in its own environment.
 
-// storeForms is what may be written.
+// storeForms is the list of accepted forms, for messages.
 const storeForms = "dir:PATH (a directory that all machines see), s3:BUCKET/PREFIX, or postgres://USER@HOST/DATABASE"
 
-// OpenStore takes the text of --store: dir:PATH or a path, s3:BUCKET/PREFIX, or
-// postgres: with a URL or the words of libpq. Nothing is connected yet.
+// OpenStore opens the store that --store names: dir:PATH or a path, s3:BUCKET/PREFIX, or
+// postgres: with a URL or the keywords of libpq. It does not connect yet.
 func OpenStore(text string) (Store, error) {
 	kind, rest, ok := strings.Cut(text, ":")
 	switch {
@@ -57,7 +57,7 @@ func openDir(text, path string) (Store, error) {
 
 var bucketForm = pattern.Lazy(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// bucketName reads BUCKET/PREFIX, also where it is written as a URL.
+// bucketName reads BUCKET/PREFIX, also if it is written as a URL.
 func bucketName(text string) (string, error) {
 	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(text, "//"), "/")
 	if !bucketForm().MatchString(bucket) {
@@ -73,14 +73,14 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd })
 }
 
-// secretKeys are the words of a connection that are secrets.
+// secretKeys are the keywords of a connection whose values are secret.
 var secretKeys = []string{"password", "sslpassword", "oauth_client_secret"}
 
 var secretWord = pattern.Lazy(`(?i)(^|[\s?&])(password|sslpassword|oauth_client_secret)\s*=`)
 
 const noSecrets = "it has a password in it, and a store's name goes to all machines and into the record of the run: leave the password out, and set PGPASSWORD, or write it to ~/.pgpass, on each machine"
 
-// databaseName reads what is behind postgres: of a URL, or the words of libpq.
+// databaseName reads the text after postgres:, a URL or the keywords of libpq.
 func databaseName(text string) (string, error) {
 	if !strings.HasPrefix(text, "//") {
 		text = strings.TrimSpace(text)
@@ -109,7 +109,7 @@ func databaseName(text string) (string, error) {
 	return u.String(), nil
 }
 
-// withoutSecrets is a text for messages that may have a password in it.
+// withoutSecrets makes a text that may have a password in it safe for messages.
 func withoutSecrets(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		if u.User != nil {
@@ -122,7 +122,7 @@ func withoutSecrets(text string) string {
 	return kind + ":…"
 }
 
-// Opener opens a store of a kind beside directories. It need not connect to it.
+// Opener opens a store of one kind other than a directory. It need not connect to it.
 type Opener func(text string) (Objects, error)
 
 var openers struct {
@@ -131,8 +131,8 @@ var openers struct {
 	open map[string]Objects // by text
 }
 
-// Register has OpenStore open stores of a kind, s3 or postgres, as the program can that
-// registers it.
+// Register makes OpenStore open stores of a kind, s3 or postgres. A program that has the
+// client for them calls it.
 func Register(kind string, open Opener) {
 	openers.Lock()
 	defer openers.Unlock()
@@ -142,7 +142,7 @@ func Register(kind string, open Opener) {
 	openers.by[kind] = open
 }
 
-// opened gives the one store of a text in this process.
+// opened gives the one store with a text in this process.
 func opened(kind, text string) (Store, error) {
 	openers.Lock()
 	defer openers.Unlock()

@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// A program that has no client of a store's server reaches the store through one that
-// has: it speaks HTTP with it, over connections of its own. So bide needs none of the
+// A program that has no client for a store's server reaches the store through a program
+// that has one: they speak HTTP over their own connections. So bide needs none of the
 // clients that bide-temporal has.
 
 const (
 	kindHeader  = "Bide-Error"
 	kindExist   = "exist"
 	kindMissing = "missing"
-	// throughConns is how many connections there are at most, each to a program.
+	// throughConns is the greatest number of connections, each to one program.
 	throughConns = 4
 	throughIdle  = 30 * time.Second
 )
 
-// Serve serves the objects of a store on a connection until that ends.
+// Serve serves the objects of a store on a connection until the connection ends.
 func Serve(conn net.Conn, o Objects) error {
 	l := &oneConn{conn: make(chan net.Conn, 1), over: make(chan struct{}), addr: conn.LocalAddr()}
 	l.conn <- conn
@@ -104,13 +104,13 @@ func (s serving) read(w http.ResponseWriter, name string, from int64) error {
 	}
 	n, err := io.Copy(w, f)
 	if err = errors.Join(err, f.Close()); err != nil && n > 0 {
-		_ = http.NewResponseController(w).Flush() // the other side sees a beginning, and that it is cut short
+		_ = http.NewResponseController(w).Flush() // the other side sees the beginning, and that it is cut short
 		panic(http.ErrAbortHandler)
 	}
 	return err
 }
 
-// Through is a store that others serve: dial connects to one.
+// Through is a store that other programs serve: dial connects to one.
 func Through(dial func(ctx context.Context) (net.Conn, error)) Objects {
 	return through{http.Client{Transport: &http.Transport{
 		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
@@ -120,7 +120,7 @@ func Through(dial func(ctx context.Context) (net.Conn, error)) Objects {
 
 type through struct{ http.Client }
 
-// ask sends a request. The caller closes what is answered.
+// ask sends a request. The caller closes the answer.
 func (t through) ask(method, name, query string, body io.Reader) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: "store", Path: "/" + name, RawQuery: query}
 	q, err := http.NewRequest(method, u.String(), body)
@@ -154,7 +154,7 @@ func (t through) ask(method, name, query string, body io.Reader) (io.ReadCloser,
 	return nil, said
 }
 
-// answered is an error in the words of the other side.
+// answered is an error with the text of the other side.
 type answered struct {
 	text string
 	is   error
@@ -163,11 +163,11 @@ type answered struct {
 func (a answered) Error() string { return a.text }
 func (a answered) Unwrap() error { return a.is }
 
-// drained is an answer whose connection is used again where little of it is left.
+// drained is an answer whose connection is used again if little of the answer is left.
 type drained struct{ io.ReadCloser }
 
 func (d drained) Close() error {
-	_, _ = io.CopyN(io.Discard, d.ReadCloser, 256<<10) // else it is another connection
+	_, _ = io.CopyN(io.Discard, d.ReadCloser, 256<<10) // if more is left, the connection is closed
 	return d.ReadCloser.Close()
 }
 
@@ -180,7 +180,7 @@ func (t through) Create(name string, write func(io.Writer) error) error {
 		_ = w.CloseWithError(err) // it never fails
 	}()
 	a, err := t.ask(http.MethodPut, name, "", r)
-	_ = r.CloseWithError(io.ErrClosedPipe) // it never fails; what is not read yet is not wanted
+	_ = r.CloseWithError(io.ErrClosedPipe) // it never fails; what is not read yet is not needed
 	if werr := <-wrote; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
 		if a != nil {
 			err = a.Close()

@@ -13,11 +13,11 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// Report is what a run in a store is found to be.
+// Report is the result of verifying a run in a store.
 type Report struct {
 	Run     string   `json:"run"`
 	Entries int      `json:"entries"` // of the order
-	Logs    int      `json:"logs"`    // of which something was accepted
+	Logs    int      `json:"logs"`    // logs of which something was accepted
 	Damaged []Damage `json:"damaged"`
 }
 
@@ -25,10 +25,10 @@ type Report struct {
 type Damage struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
-	// Keep is the part of a log before the damage; nil of what is no log, and cannot be
+	// Keep is the part of a log before the damage; nil for what is no log and cannot be
 	// repaired.
 	Keep *Prefix `json:"keep,omitempty"`
-	Had  int64   `json:"had,omitempty"` // the length of what was accepted of the log
+	Had  int64   `json:"had,omitempty"` // the length of the log that was accepted
 }
 
 // Verify reads all of a run that counts, and compares it with what was recorded of it.
@@ -75,7 +75,7 @@ func (r Shared) Verify() (Report, error) {
 			if err != nil {
 				return err
 			}
-			if keep.Length >= p.Length { // its frames are whole, and are others than those that were accepted
+			if keep.Length >= p.Length { // its frames are whole, but are not those that were accepted
 				if keep, err = r.cut(p.Log, 0); err != nil {
 					return err
 				}
@@ -106,9 +106,9 @@ func (r Shared) Verify() (Report, error) {
 	return rep, err
 }
 
-// damagedOutput is the first output that is damaged of those that a log names; nil where
-// none is. What printed it was not run, nor was what the log has behind that. sound are those
-// that were read already.
+// damagedOutput gives the first damaged output among those that a log names; nil if none
+// is. The attempt that wrote it counts as not run, and so does what the log has after it.
+// sound are outputs that were read already.
 func (r Shared) damagedOutput(p Prefix, sound map[string]bool) (*Damage, error) {
 	var found *Damage
 	err := r.outputsOf(p, func(object string, at int64) error {
@@ -142,7 +142,8 @@ func (r Shared) cut(log string, length int64) (Prefix, error) {
 	return Prefix{log, length, digest}, err
 }
 
-// repaired gives the logs of which less counts than was accepted, as they were damaged.
+// repaired gives the logs of which less counts than was accepted, because they were
+// damaged.
 func (r Shared) repaired() (map[string]Prefix, error) {
 	if !r.has(repairedMark) {
 		return nil, nil
@@ -159,12 +160,12 @@ func (r Shared) repaired() (map[string]Prefix, error) {
 	return list, err
 }
 
-// repairedMark is there before the first entry that repairs something.
+// repairedMark exists before the first entry that repairs something.
 const repairedMark = "repaired"
 
-// Repair has of each damaged log the part before the damage count, and no more: what is
-// behind it was not run, and the next life of the run runs it. It begins a life of its
-// own, as no coordinator may continue that knows of more. Nothing is removed.
+// Repair makes only the part before the damage count, in each damaged log. What follows the
+// damage counts as not run, and the next life of the run runs it. Repair begins its own
+// life, because a coordinator that knows of more must not continue. It removes nothing.
 func (r Shared) Repair(ctx context.Context, owner string, now time.Time) (Report, error) {
 	rep, err := r.Verify()
 	if err != nil || len(rep.Damaged) == 0 {
@@ -202,7 +203,7 @@ func (r Shared) Repair(ctx context.Context, owner string, now time.Time) (Report
 	return rep, r.Record(e)
 }
 
-// try folds the run as it would be, to see whether that can be read.
+// try folds the run as it would be after a repair, to see whether it can be read.
 func (r Shared) try(ctx context.Context, repaired map[string]Prefix) (err error) {
 	plan, err := r.Plan()
 	if err != nil {

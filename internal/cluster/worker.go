@@ -23,15 +23,15 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Worker does work of runs on this machine. It is safe for concurrent use.
+// Worker does work of runs on this machine. Several goroutines may use it at once.
 type Worker struct {
 	scratch string
-	lock    *flock.Flock // on scratch, as long as the worker lives
-	allowed []Store      // for whose runs it works; nil is any
+	lock    *flock.Flock // on scratch, until the worker is closed
+	allowed []Store      // the stores for whose runs it works; nil means any
 	leaving atomic.Bool
 
-	// Queue is where work comes for this worker alone; "" is nowhere. It is set before the
-	// worker does anything.
+	// Queue is the queue for work that only this worker does; "" if there is none. It is
+	// set before the worker does anything.
 	Queue string
 	// Work measures what the worker does; nil measures nothing. It is set before the worker
 	// does anything.
@@ -40,32 +40,32 @@ type Worker struct {
 	mu       sync.Mutex
 	copies   map[string]*keptCopy
 	sessions map[string]*session
-	spoilt   int             // sessions so far
-	told     map[string]Stop // by run: what was heard of its stop otherwise than by the store
+	spoilt   int             // sessions that were spoilt so far
+	stops    map[string]Stop // by run: a Stop that was heard from another source than the store
 }
 
-// Tell tells that a run is to stop, where that is known otherwise than by the store,
-// which may be full.
+// Tell tells the worker that a run is to stop, if a source other than the store says so.
+// The store may be full.
 func (w *Worker) Tell(run string, s Stop) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	value.Put(&w.told, run, s)
+	value.Put(&w.stops, run, s)
 }
 
-// stopped is the wish that a life of a run stops.
+// stopped gives the Stop of a life of a run.
 func (w *Worker) stopped(shared Shared, life int) Stop {
 	s := shared.Stopped(life)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.told[shared.run]; t.Life == life && (t.Now || s.Life == 0) {
+	if t := w.stops[shared.run]; t.Life == life && (t.Now || s.Life == 0) {
 		return t
 	}
 	return s
 }
 
-// NewWorker gives a worker that keeps its copies of journals in a directory of its
-// own below scratch; "" is the system's. It works for runs of the stores that are
-// allowed, and without any for those of all that it reaches.
+// NewWorker gives a worker. It keeps its copies of journals in its own directory below
+// scratch; "" means the system's directory for temporary files. It works for runs of the
+// allowed stores, or of all stores that it reaches if none is given.
 func NewWorker(scratch string, allowed ...Store) (*Worker, error) {
 	scratch = cmp.Or(scratch, os.TempDir())
 	sweep(scratch)
@@ -73,7 +73,7 @@ func NewWorker(scratch string, allowed ...Store) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lock is held before anybody can see it.
+	// The lock is held before any other process can see it.
 	lock := flock.New(filepath.Join(dir, ".lock"))
 	if err = lock.Lock(); err == nil {
 		err = os.Rename(lock.Path(), filepath.Join(dir, scratchLock))
@@ -89,19 +89,19 @@ const (
 	scratchLock = "lock"
 )
 
-// sweep removes the copies of workers that were killed, as far as it may.
+// sweep removes the copies of workers that were killed, as far as possible.
 func sweep(scratch string) {
-	locks, _ := filepath.Glob(filepath.Join(scratch, scratchName+"*", scratchLock)) // the pattern is right
+	locks, _ := filepath.Glob(filepath.Join(scratch, scratchName+"*", scratchLock)) // the pattern is valid
 	for _, path := range locks {
 		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
 		if free, err := lock.TryLock(); err == nil && free {
-			_ = os.RemoveAll(filepath.Dir(path)) // what is left, the next worker removes
+			_ = os.RemoveAll(filepath.Dir(path)) // the next worker removes the rest
 			_ = lock.Unlock()
 		}
 	}
 }
 
-// Open opens the store of a run that the worker is to do something for.
+// Open opens the store of a run for which the worker is to do something.
 func (w *Worker) Open(text string) (Store, error) {
 	s, err := OpenStore(text)
 	if err != nil || len(w.allowed) == 0 || slices.Contains(w.allowed, s) {
@@ -114,7 +114,7 @@ func (w *Worker) Open(text string) (Store, error) {
 	return s, fmt.Errorf("this worker works for runs in %s only (--store), and not for one in %s", strings.Join(names, " and "), s)
 }
 
-// Leave has the worker begin nothing more: what runs may end within a grace, as
+// Leave makes the worker begin nothing more. What is running may end within a grace, as
 // after an interrupt.
 func (w *Worker) Leave() {
 	w.leaving.Store(true)
@@ -125,7 +125,7 @@ func (w *Worker) Leave() {
 	}
 }
 
-// Close ends what is left, and removes the copies.
+// Close ends what is still running, and removes the copies.
 func (w *Worker) Close() error {
 	w.mu.Lock()
 	var all []*session
@@ -147,9 +147,9 @@ func (w *Worker) Close() error {
 	return errors.Join(append(errs, os.RemoveAll(w.scratch), w.lock.Unlock())...)
 }
 
-// copyOf makes a copy of a run's journal in a home of its own, of the events that
-// only lets through; nil is all. Where it takes long, tell is told how many items it has so
-// far; nil is nobody.
+// copyOf makes a copy of a run's journal in a home of its own, with the events that only
+// accepts; nil accepts all. If it takes long, tell is called with the number of items so
+// far; tell may be nil.
 func (w *Worker) copyOf(ctx context.Context, store Store, run string, only func(*event.Event) bool, tell func(items int) error) (home *journal.Store, err error) {
 	home, j, err := w.emptyCopy(store, run)
 	if err != nil {
@@ -181,8 +181,8 @@ func (w *Worker) emptyCopy(store Store, run string) (home *journal.Store, j *jou
 	return home, j, err
 }
 
-// share has a part of a run work in a clone of its own, below home, where the work of the
-// run is in a chain; else it gives nil.
+// share makes a part of a run work in its own clone, below home, if the work of the run is
+// in a chain. If not, it gives nil.
 func (w *Worker) share(ctx context.Context, shared Shared, home *journal.Store, part *engine.Part) (*gitShare, error) {
 	if !shared.HasGit() {
 		return nil, nil
@@ -196,7 +196,7 @@ func (w *Worker) share(ctx context.Context, shared Shared, home *journal.Store, 
 	return git, nil
 }
 
-// discard removes a copy, and the directories in it that a step made read-only.
+// discard removes a copy, also the directories in it that a step made read-only.
 func discard(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -210,11 +210,11 @@ func discard(dir string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// session is a run on this worker, open for the lanes that work for it.
+// session is a run that is open on this worker, for the lanes that work for it.
 type session struct {
 	w      *Worker
 	key    string
-	ready  chan struct{} // closed when m is there, or err
+	ready  chan struct{} // closed when m or err is set
 	done   chan struct{}
 	quit   chan struct{}
 	once   sync.Once
@@ -224,31 +224,32 @@ type session struct {
 	hard   context.CancelFunc
 
 	m      *engine.PartMap
-	ctx    context.Context // what items run under
+	ctx    context.Context // the context of items
 	err    error
 	shared Shared
 	files  string // the directory of its large outputs
-	// measure is told what is recorded.
+	// measure is called with what is recorded.
 	measure func(facts []event.Event)
 
 	mu    sync.Mutex
-	logs  map[int]*writer // of the items that run, by index
+	logs  map[int]*writer // of the running items, by index
 	users int
 	idle  *time.Timer
-	// spoilt: no further lane comes, and it ends when those that it has are done.
+	// spoilt says that no further lane may use it, and that it ends when its present lanes
+	// are done.
 	spoilt bool
 }
 
-// lifeKey names a life of a run on this worker.
+// lifeKey gives the key of a life of a run on this worker.
 func lifeKey(store Store, run string, life int) string {
 	return fmt.Sprintf("%s %s %d", store, run, life)
 }
 
-// idleSession is how long a session stays open that no lane needs.
+// idleSession is how long a session stays open when no lane needs it.
 const idleSession = 30 * time.Second
 
-// session gives the session of a life of a run, which is made when it is first
-// needed. It is given back with leave.
+// session gives the session of a life of a run. It is made when it is first needed. The
+// caller gives it back with leave.
 func (w *Worker) session(l Lease, store Store) *session {
 	key := lifeKey(store, l.Run, l.Life)
 	w.mu.Lock()
@@ -285,7 +286,7 @@ func (s *session) leave() {
 	}
 }
 
-// spoil has the next lease begin another session: this one could not record something,
+// spoil makes the next lease begin another session: this one could not record something,
 // and begins nothing more.
 func (s *session) spoil() {
 	s.w.mu.Lock()
@@ -302,7 +303,7 @@ func (s *session) spoil() {
 	s.w.sessions[s.key] = s
 }
 
-// retire ends a session that nobody needs, or that came to nothing.
+// retire ends a session that nobody needs, or that could not be opened.
 func (s *session) retire() {
 	s.w.mu.Lock()
 	s.mu.Lock()
@@ -370,8 +371,9 @@ func (s *session) run(store Store, l Lease) {
 	}
 }
 
-// kept writes what is recorded of an item into the log of the lane that has it.
-// What belongs to no item is this worker's own.
+// kept writes what is recorded of an item into the log of the lane that has the item. A
+// note that belongs to no item goes into the log of any lane. Other events of no item are
+// only for this worker, and are not written.
 func (s *session) kept(facts []event.Event) error {
 	index := 0
 	for i := range facts {
@@ -400,7 +402,7 @@ func (s *session) kept(facts []event.Event) error {
 	return nil
 }
 
-// sync has the logs of all lanes on the disk.
+// sync writes the logs of all lanes to the disk.
 func (s *session) sync() error {
 	var errs []error
 	for _, log := range s.allLogs() {
@@ -409,14 +411,14 @@ func (s *session) sync() error {
 	return errors.Join(errs...)
 }
 
-// logOf is the log of the lane that has an item; nil where none has.
+// logOf gives the log of the lane that has an item; nil if none has it.
 func (s *session) logOf(index int) *writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logs[index]
 }
 
-// allLogs are those of all lanes that have an item.
+// allLogs gives the logs of all lanes that have an item.
 func (s *session) allLogs() []*writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestAgentAnswers: what an agent's stream says becomes the step's result.
+// TestAgentAnswers: an agent's stream becomes the step's result.
 func TestAgentAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -84,8 +84,8 @@ func TestAgentFailures(t *testing.T) {
 	}
 }
 
-// TestAgentIsMissing: an agent that a step needs is looked for before anything
-// starts; a file without agents needs none.
+// TestAgentIsMissing: an agent that a step needs is looked for before anything starts. A
+// file without agents needs none.
 func TestAgentIsMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -100,8 +100,8 @@ func TestAgentIsMissing(t *testing.T) {
 	r.want("x", "a")
 }
 
-// TestRateLimitPausesAll: the answer "later" of one agent holds back all, and
-// uses up no attempt.
+// TestRateLimitPausesAll: when one agent answers "later", all agents wait, and no attempt
+// is used up.
 func TestRateLimitPausesAll(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -118,7 +118,7 @@ on_item_failure: stop
 	for _, name := range []string{"1", "2", "3"} {
 		r.want(name, "open again")
 	}
-	if got := r.of(event.RunPaused); len(got) != 1 || got[0].DelayMS <= 0 || got[0].DelayMS > 5000 { // 5 s are added for clocks that differ
+	if got := r.of(event.RunPaused); len(got) != 1 || got[0].DelayMS <= 0 || got[0].DelayMS > 5000 { // 5 s are added because clocks differ
 		t.Errorf("the pauses are %+v, want one", got)
 	}
 	if got := r.of(event.AttemptFailed); len(got) != 0 {
@@ -129,7 +129,7 @@ on_item_failure: stop
 	}
 }
 
-// TestRateLimitIsBounded: a pause beyond max_wait is not begun.
+// TestRateLimitIsBounded: a pause beyond max_wait does not begin.
 func TestRateLimitIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, head := range []string{"max_wait: 1s\n", "max_wait: ${most}\nparameters: {optional: [{name: most, default: 1s}]}\n"} {
@@ -141,8 +141,9 @@ func TestRateLimitIsBounded(t *testing.T) {
 	}
 }
 
-// TestRateLimitIsRetriedByNobody: a limit that lasts longer than max_wait stops the run at
-// once, whatever a policy says of attempts, and a resume before its end asks no agent.
+// TestRateLimitIsRetriedByNobody: a limit that lasts longer than max_wait stops the run
+// immediately, whatever a policy says about attempts. A resume before the end of the limit
+// asks no agent.
 func TestRateLimitIsRetriedByNobody(t *testing.T) {
 	t.Parallel()
 	const ask, retried = "claude: /limit @EV@/limited 20", "retry: {attempts: 3, initial_delay: 10ms, jitter: false}"
@@ -173,7 +174,7 @@ func TestRateLimitIsRetriedByNobody(t *testing.T) {
 				if n := len(r.of(event.RetryScheduled)) + len(r.of(event.ItemRetry)); n > 0 {
 					t.Errorf("life %d: %d waits before another attempt", life, n)
 				}
-				if n := len(r.of(event.AttemptStarted)); n > 2 { // the second is that of a foreach
+				if n := len(r.of(event.AttemptStarted)); n > 2 { // the second is the attempt of a foreach
 					t.Errorf("life %d: %d attempts", life, n)
 				}
 				if got := r.file("agent.log"); got != asked || got == "-" {
@@ -188,8 +189,8 @@ func TestRateLimitIsRetriedByNobody(t *testing.T) {
 	}
 }
 
-// TestRateLimitIsNotWaitedForLater: beyond max_wait no later agent waits either;
-// it fails at once and says why, in a resume too. One that waits says for how long.
+// TestRateLimitIsNotWaitedForLater: beyond max_wait no later agent waits either. It fails
+// immediately and says why, in a resume too. An agent that waits says for how long.
 func TestRateLimitIsNotWaitedForLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -223,8 +224,8 @@ func TestRateLimitIsNotWaitedForLater(t *testing.T) {
 	r.want("agent.log", "/limit "+b.ev+"/limited 600")
 }
 
-// TestAgentsThatAnswerWithAText: the quota stops of other CLIs are rate limits,
-// with the time that they tell; the tokens that Codex prints count.
+// TestAgentsThatAnswerWithAText: when another CLI says that its quota is used up, that is a
+// rate limit, until the time that it gives. The tokens that Codex prints count.
 func TestAgentsThatAnswerWithAText(t *testing.T) {
 	for text, seconds := range map[string]int64{
 		"You've hit your session limit · resets 4:20am (Europe/Warsaw)":                           -1,
@@ -292,7 +293,7 @@ func TestAgentPermissions(t *testing.T) {
 	}
 }
 
-// TestAgentSurroundings: what an agent inherits, and what not.
+// TestAgentSurroundings: what an agent inherits and what it does not.
 func TestAgentSurroundings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -369,7 +370,7 @@ commands:
 	}
 }
 
-// TestAgentBudgets: what agents cost ends the start of new work.
+// TestAgentBudgets: when agents have cost too much, no new work starts.
 func TestAgentBudgets(t *testing.T) {
 	for _, head := range []string{"max_cost: 0.5", "max_tokens: 250"} {
 		t.Run(head, func(t *testing.T) {
@@ -389,8 +390,8 @@ map:
 	}
 }
 
-// What an agent is asked is kept as it is sent, with all values in it and without
-// secrets, for each attempt.
+// The prompt of each attempt is kept as it was sent, with all values in it and without
+// secrets.
 func TestPromptsAreKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -13,15 +13,15 @@ import (
 
 const tells = `echo "$BIDE_ATTEMPT $BIDE_LAST_EXIT ${BIDE_LAST_ERROR:-}" >> "@EV@/x"`
 
-// tellsModule is a module whose third attempt in all succeeds.
+// tellsModule is a module that succeeds at its third attempt over all lives.
 const (
 	tellsModule = "- {name: Tells, result: String, shell: '" + tells + "; test $BIDE_ATTEMPT = 3 || exit 7'}"
 	tellsCall   = "a = Tells() with retry: 1, delay: 300ms, jitter: none\nout a\n"
 	calls       = "@DIR@/tells.cst:1:5: a = Tells: failed after 2 attempts: exit status 7"
 )
 
-// TestAttemptKnowsTheLast: a command reads the number of its attempt and how the
-// one before it ended, in retries of a step, rounds with a handler, its fallback
+// TestAttemptKnowsTheLast: a command can read the number of its attempt and how the attempt
+// before it ended. This holds for retries of a step, rounds with a handler, the fallback,
 // and new agents of an item.
 func TestAttemptKnowsTheLast(t *testing.T) {
 	const boom = "exit status %: `boom` $(touch @EV@/ran) \"q\""
@@ -87,8 +87,8 @@ commands:
 	}
 }
 
-// TestResumedAttemptKnowsTheLast: also where another process made the attempt
-// before: of a step, and of an item.
+// TestResumedAttemptKnowsTheLast: the same holds if another process made the attempt
+// before, for a step and for an item.
 func TestResumedAttemptKnowsTheLast(t *testing.T) {
 	for name, file := range map[string]string{
 		"a step": "commands:\n  - shell: '" + tells + "; test $BIDE_ATTEMPT != 1 || exit 9'\n    retry: {attempts: 2, initial_delay: 300ms}\n",
@@ -125,7 +125,7 @@ func TestResumedAttemptKnowsTheLast(t *testing.T) {
 	}
 }
 
-// TestByAttempt: what differs from one attempt to the next.
+// TestByAttempt: the settings that differ from one attempt to the next.
 func TestByAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -147,8 +147,8 @@ commands:
 	}
 }
 
-// TestStall: a command that prints nothing for too long is ended with all that
-// it started, and may be tried again; one that continues printing is not.
+// TestStall: a command that prints nothing for too long is ended, with all that it started,
+// and may be tried again. A command that keeps printing is not ended.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	thrice(t, func() string {
@@ -158,7 +158,7 @@ func TestStall(t *testing.T) {
 		}
 		return ""
 	})
-	// An attempt that is slow to begin is followed by another one.
+	// Another attempt follows an attempt that is slow to begin.
 	r := newBench(t).run(`
 commands:
   - shell: 'echo begins; (sleep 30; echo late > @EV@/late) & test "$BIDE_ATTEMPT" != 1 || { echo $! > @EV@/pid; wait; }'
@@ -185,8 +185,8 @@ commands:
 	}
 }
 
-// TestContinueSession: another attempt of an agent continues with the session of
-// the one before it, if the step says so.
+// TestContinueSession: if the step says so, another attempt of an agent continues the
+// session of the attempt before it.
 func TestContinueSession(t *testing.T) {
 	t.Parallel()
 	for _, yes := range []bool{true, false} {

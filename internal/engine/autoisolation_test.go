@@ -15,8 +15,8 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// The shell-only items of a map commit, several at a time: each in a worktree of
-// its own, and the user stays on the branch.
+// The items of a map have only shell steps and commit, several at a time. Each is in its
+// own worktree, and the user's checkout stays on its branch.
 func TestItemsThatCommitAreIsolated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -49,7 +49,7 @@ map:
 	}
 }
 
-// Asked to, the items work in one tree, and the run says what that means.
+// With --isolation none, the items work in one tree, and the run says what that means.
 func TestIsolationNoneSaysWhatItGivesUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -69,8 +69,9 @@ map:
 	}
 }
 
-// Inside a hook of git, an alias or `git rebase --exec`, variables name the user's own
-// repository and index: steps in worktrees do not have them. What the file sets stays.
+// Inside a git hook, an alias or `git rebase --exec`, variables name the user's own
+// repository and index. Steps in worktrees do not get these variables. Variables that the
+// file sets stay.
 func TestIsolatedInsideAHook(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -104,8 +105,8 @@ reduce:
 	}
 }
 
-// The attempt after a conflict begins with what is merged by then: the same work has no
-// conflict again. Others begin with what the map began with.
+// The attempt after a conflict starts from all that is merged by then, so the same work has
+// no conflict again. Other attempts start from the snapshot of the map.
 func TestTriedAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -146,8 +147,8 @@ map:
 	}
 }
 
-// Each of the dead letters that are retried begins with what is merged by then, the work of
-// those before it as well.
+// Each dead letter that is retried starts from all that is merged by then, including the
+// work of the dead letters before it.
 func TestRetriedOnTopOfTheOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -185,8 +186,8 @@ map:
 	}
 }
 
-// What is retried or run again of a run that is merged begins with what is on the branch by
-// then, the mend that a person has committed as well, whatever the items that failed left.
+// After a run was merged, an item that is retried or run again starts from the branch as it
+// is then. It sees the repair that a person has committed, whatever the failed items left.
 func TestRetriedOnTopOfTheMend(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
@@ -254,8 +255,7 @@ func TestRetriedOnTopOfTheMend(t *testing.T) {
 	}
 }
 
-// What is retried of a run that is not merged does not see what was committed since, and
-// the run says so.
+// If a run is not merged, its retried items do not see later commits, and the run says so.
 func TestRetriedBehindTheMend(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// opened are the changes of state of the breakers of a run.
+// opened gives the changes of state of a run's breakers.
 func opened(r *ran) (changes []string) {
 	for _, e := range r.of(event.BreakerChanged) {
 		if e.From != e.To {
@@ -19,8 +19,8 @@ func opened(r *ran) (changes []string) {
 	return changes
 }
 
-// TestSlowCallsOpenBreakers: slow_call and slow_rate open the breaker of a step,
-// and that of a map, though every attempt succeeds.
+// TestSlowCallsOpenBreakers: slow_call and slow_rate open the breaker of a step and that of
+// a map, although every attempt succeeds.
 func TestSlowCallsOpenBreakers(t *testing.T) {
 	t.Parallel()
 	const breaker = "{slow_call: 2s, slow_rate: 0.5, window: 4, min_calls: 3, timeout: 30s, half_open_requests: 1}"
@@ -55,15 +55,15 @@ commands:
 		inTime(t, v, func(b *bench) {
 			r := b.run(list(5, "error_policy:\n  circuit_breaker: "+breaker, "  max_parallel: 1"))
 			r.status(event.Succeeded)
-			// The third success opens it at 9 s; a slow probe opens it again. The last is the
-			// step after the map.
+			// The third success opens it at 9 s, and a slow probe opens it again. The last
+			// request comes from the step after the map.
 			wantTimes(t, "starts", v.times(""), []float64{0, 3, 6, 39, 72, 75})
 		})
 	})
 }
 
-// TestRateWindowsGoOn: what a breaker has counted towards a rate is there again
-// after a resume, in a step and in a map.
+// TestRateWindowsGoOn: after a resume, a breaker still has what it counted towards a rate,
+// in a step and in a map.
 func TestRateWindowsGoOn(t *testing.T) {
 	t.Parallel()
 	t.Run("step", func(t *testing.T) {

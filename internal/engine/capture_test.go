@@ -28,7 +28,7 @@ func TestCaptureFormats(t *testing.T) {
 				t.Parallel()
 				r := newBench(t).run("commands:\n- shell: |\n    " + row.shell + "\n  " + key + ": v\n  capture_format: " + row.format +
 					"\n- write_file: {path: x, content: '" + row.ref + "'}\n- shell: cp x @EV@/x\n")
-				if row.shell == "echo 007.50" { // no number of JSON's
+				if row.shell == "echo 007.50" { // not a number in JSON
 					return
 				}
 				r.status(event.Succeeded)
@@ -72,7 +72,7 @@ func TestCaptureStreams(t *testing.T) {
 	}
 }
 
-// TestCaptureOff and the variables that are set without a capture.
+// TestCaptureUsual: capture turned off, and the variables that are set without a capture.
 func TestCaptureUsual(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -91,7 +91,7 @@ commands:
 	}
 }
 
-// TestOutputFile: the whole output, also where it is too large for a variable.
+// TestOutputFile: the file has the whole output, even if it is too large for a variable.
 func TestOutputFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -118,8 +118,9 @@ commands:
 	}
 }
 
-// TestOutputFileOfFailure: what an attempt printed that fails is in the file too, that of the
-// last one, and empty where it printed nothing; one that has not run leaves the file alone.
+// TestOutputFileOfFailure: the file also has what a failed attempt printed. It has the
+// output of the last attempt, and is empty if that printed nothing. A step that has not run
+// leaves the file alone.
 func TestOutputFileOfFailure(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -159,8 +160,8 @@ commands:
 	}
 }
 
-// TestOutputsOfPatternsWithDirectories: in a repository the file is one that the step
-// made, also where the pattern names directories, and never one that it removed.
+// TestOutputsOfPatternsWithDirectories: in a repository the file is one that the step made,
+// even if the pattern names directories, and never one that the step removed.
 func TestOutputsOfPatternsWithDirectories(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -179,7 +180,7 @@ commands:
 	r.want("x", "docs/z.md|docs/deep/y.md|docs/z.md")
 }
 
-// TestCaptureOutputsOfSetup: variables out of the outputs of setup's steps.
+// TestCaptureOutputsOfSetup: variables from the outputs of setup's steps.
 func TestCaptureOutputsOfSetup(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`

@@ -17,14 +17,15 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// Isolated maps are killed at their calls of git, bide's own and those of steps: a git
-// that is before the real one on PATH kills bide, itself or all processes of the run
-// before, in or after the n-th call. What the target branch and the results must be is
-// read from the plan of the workflow, not from another run.
+// Isolated maps are killed at their calls of git, bide's own and those of steps. A script
+// before the real git on PATH kills bide, itself or all processes of the run: before, in or
+// after the n-th call. The expected target branch and results come from the plan of the
+// workflow, not from another run.
 
-// fatalGit is that git. $FATAL is a directory: pid has the number of bide's process; at,
-// where there is one, has which calls count, which of them it is, who is killed and when,
-// and how long the call may run until then. The file of a call is made once.
+// fatalGit is that script. $FATAL is a directory. Its file pid has the number of bide's
+// process. Its file at, if it exists, says which calls count, which of them it is, what is
+// killed and when, and how long the call may run until then. The file of a call is made
+// once.
 const fatalGit = `#!/bin/sh
 [ -e "$FATAL/at" ] || exec @GIT@ "$@"
 read -r which n whom pause < "$FATAL/at"
@@ -69,14 +70,14 @@ status=$?
 exit $status
 `
 
-// fatal are the ways to die, as often as they are tried.
+// fatal are the ways to be killed; a way that is in the list twice is tried twice as often.
 var fatal = []string{"before-bide", "before-both", "after", "after", "in-bide", "in-bide", "in-both", "in-both", "in-both", "in-all", "in-all", "in-git"}
 
-// fatalPlan is a workflow of an isolated map, made at random.
+// fatalPlan is a random workflow with an isolated map.
 type fatalPlan struct {
 	items, parallel, files                                   int
 	setup, setupCommits, commits, clash, large, totalCommits bool
-	fails                                                    []bool // of items, that fail once, late in the attempt, with something staged
+	fails                                                    []bool // of items that fail once, late in the attempt, with something staged
 }
 
 func newFatalPlan(r *rand.Rand) *fatalPlan {
@@ -88,8 +89,8 @@ func newFatalPlan(r *rand.Rand) *fatalPlan {
 	return p
 }
 
-// file is the workflow. A step that is cut short runs again in the tree as it left it, so
-// that each of them can be done twice. What counts is what the branch has in the end.
+// file gives the workflow. A step that was cut short runs again in the tree as it left it,
+// so each step can be done twice. What the branch has in the end counts.
 func (p *fatalPlan) file() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -140,7 +141,7 @@ func (p *fatalPlan) ids(format string) (out []string) {
 	return out
 }
 
-// tree is what the target branch must have, beside what it had.
+// tree gives what the target branch must have in addition to its first content.
 func (p *fatalPlan) tree() map[string]string {
 	tree := map[string]string{"total": fmt.Sprintf("%d\n", p.items)}
 	if p.setup {
@@ -162,8 +163,8 @@ func (p *fatalPlan) tree() map[string]string {
 	return tree
 }
 
-// subjects are those of commits that the branch must have once; "total" again for each
-// time that dead letters were retried.
+// subjects gives the subjects of commits that the branch must have once. "total" is there
+// once more for each retry of dead letters.
 func (p *fatalPlan) subjects() (out []string) {
 	if p.commits {
 		out = p.ids("work %s")
@@ -183,8 +184,8 @@ type fatalRun struct {
 	plan  *fatalPlan
 	rnd   *rand.Rand
 	kills *int
-	hurt  bool // a git was killed alone: then steps and items may have failed
-	again int  // how often dead letters were retried, and reduce ran anew with it
+	hurt  bool // git alone was killed: then steps and items may have failed
+	again int  // how often dead letters were retried, after which reduce ran again
 	did   []string
 }
 
@@ -208,8 +209,8 @@ func newFatalRun(t *testing.T, rnd *rand.Rand) *fatalRun {
 	return x
 }
 
-// life runs bide through one life, which ends at some call of git if it has as many;
-// it gives the exit status, -1 for a kill.
+// life runs bide through one life, which ends at some call of git if it has enough calls.
+// It gives the exit status, -1 for a kill.
 func (x *fatalRun) life(kill bool, args ...string) int {
 	x.t.Helper()
 	dir := filepath.Join(filepath.Dir(x.dir), "fatal-"+strconv.Itoa(len(x.did)))
@@ -252,7 +253,7 @@ func (x *fatalRun) life(kill bool, args ...string) int {
 	return status
 }
 
-// story is what happened.
+// story gives what happened.
 func (x *fatalRun) story() string {
 	var facts strings.Builder
 	events, _ := x.recordedEvents()
@@ -367,7 +368,7 @@ func (x *fatalRun) verify() {
 	}
 }
 
-// contents are the files of a commit.
+// contents gives the files of a commit.
 func (b *bench) contents(name string) map[string]string {
 	b.t.Helper()
 	cmd := exec.Command("git", "archive", "--format=tar", name)

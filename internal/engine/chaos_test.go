@@ -28,9 +28,9 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// The crash tests run the real binary, end it by SIGKILL at some instant, go
-// on with the run, and compare what the journal says with what happened
-// outside: each step leaves a line in $EV/log.
+// The crash tests run the real binary, end it with SIGKILL at some moment, and continue the
+// run. Then they compare the journal with what happened outside: each step leaves a line in
+// $EV/log.
 
 func init() {
 	parts["requeue"] = requeueMain
@@ -62,9 +62,9 @@ func complain(err error) int {
 	return 1
 }
 
-// chaosFlow is a map in which everything happens that takes time: setup with
-// captured outputs, retries and waits of commands, retries and waits of items,
-// an item that fails until $EV/mended is there, and reduce.
+// chaosFlow is a map that has everything that takes time: setup with captured outputs,
+// retries and waits of commands, retries and waits of items, an item that fails until
+// $EV/mended exists, and reduce.
 const chaosFlow = `
 name: chaos
 mode: mapreduce
@@ -104,8 +104,8 @@ reduce:
 
 const chaosItems = 12
 
-// tokens are the first words in $EV/log of steps that must not run again once
-// their end is recorded, by the steps' paths.
+// tokens are the first words in $EV/log of steps that must not run again once their end is
+// recorded, by the steps' paths.
 var tokens = map[string]string{"setup[0]": "setup-one", "setup[1]": "setup-two", "reduce[0]": "reduce-one", "reduce[1]": "reduce-two"}
 
 // trial is one run with its crashes.
@@ -116,7 +116,7 @@ type trial struct {
 	strict    bool
 	did       []string // for messages
 	kills     *int
-	killAfter func() time.Duration // of each process, from its start; negative: let it end
+	killAfter func() time.Duration // of each process, after its start; negative: it is not killed
 }
 
 func newTrial(t *testing.T, kind string, rnd *rand.Rand) *trial {
@@ -126,8 +126,8 @@ func newTrial(t *testing.T, kind string, rnd *rand.Rand) *trial {
 	if x.git {
 		b.git()
 		isolation = "worktree"
-		// An item whose work is merged is not run again, and a step that a kill cut
-		// short finds what it committed as if it had not: there is something to commit.
+		// An item whose work is merged does not run again. A step that a kill cut short
+		// finds its changes uncommitted, so there is something to commit.
 		work = "set -e; echo ${item.id} > made-${item.id}; git add .; git commit -qm ${item.id}"
 	}
 	if x.strict {
@@ -152,16 +152,16 @@ func newTrial(t *testing.T, kind string, rnd *rand.Rand) *trial {
 	return x
 }
 
-// toll is what the tests that kill came to, of all of them in this process.
+// toll counts what the tests that kill have found, over all tests of this process.
 var toll struct{ runs, kills, inGit, lost, twice, stuck, status atomic.Int64 }
 
-// tollLine is the one line of it.
+// tollLine gives the toll in one line.
 func tollLine() string {
 	return fmt.Sprintf("%d kills, %d of them aimed at a git call, in %d runs: %d lost, %d twice, %d stuck, %d with a wrong exit status",
 		toll.kills.Load(), toll.inGit.Load(), toll.runs.Load(), toll.lost.Load(), toll.twice.Load(), toll.stuck.Load(), toll.status.Load())
 }
 
-// blame ends a test of a run and counts what was wrong with it.
+// blame ends a test of a run and counts the defect.
 func (b *bench) blame(what *atomic.Int64, format string, args ...any) {
 	b.t.Helper()
 	what.Add(1)
@@ -187,14 +187,14 @@ var chaosSeed = sync.OnceValue(func() uint64 {
 	return rand.Uint64()
 })
 
-// killing makes runs, each a test of its own that counts how often it was killed, until a
-// share in percent of all kills is reached; without BIDE_CHAOS, it makes a few.
+// killing makes runs, each a test of its own that counts its kills, until these are a given
+// percentage of all kills. Without BIDE_CHAOS it makes a few.
 func killing(t *testing.T, percent, few int, run func(t *testing.T, i int, rnd *rand.Rand, kills *int)) {
 	t.Helper()
 	t.Logf("BIDE_CHAOS_SEED=%d", chaosSeed())
 	side, share := 3, int64(chaos()*percent+99)/100
 	if chaos() > 0 {
-		side = 1 + percent/40 // the tests that kill are at the side of each other
+		side = 1 + percent/40 // the tests that kill run side by side
 	}
 	var next, killed, failed atomic.Int64
 	var workers sync.WaitGroup
@@ -226,8 +226,8 @@ func killing(t *testing.T, percent, few int, run func(t *testing.T, i int, rnd *
 	workers.Wait()
 }
 
-// patience bounds the waits of tests for what a process does: it says that something
-// never comes, and not how fast it is.
+// patience limits how long a test waits for what a process does. When it is over, the event
+// never comes; it does not measure speed.
 const patience = 2 * time.Minute
 
 // process is a process of the binary under test that has not been waited for.
@@ -267,8 +267,8 @@ func (p *process) told(t *testing.T, text string) {
 	}
 }
 
-// start starts the test binary as a part: the real program, or one of ours. With
-// BIDE_CHAOS_PROGRAM that is what plays the real program.
+// start starts the test binary as a part: the real program, or one of ours.
+// BIDE_CHAOS_PROGRAM names another program that plays the real one.
 func (b *bench) start(part string, args ...string) *process {
 	b.t.Helper()
 	self, err := os.Executable()
@@ -295,7 +295,7 @@ func (b *bench) start(part string, args ...string) *process {
 	return p
 }
 
-// wait gives the exit status; -1 for one that a signal ended.
+// wait gives the exit status; -1 if a signal ended the process.
 func (p *process) wait(t *testing.T) int {
 	t.Helper()
 	select {
@@ -306,8 +306,8 @@ func (p *process) wait(t *testing.T) int {
 		return p.ProcessState.ExitCode()
 	case <-time.After(patience):
 		toll.stuck.Add(1)
-		alive, _ := exec.Command("ps", "-eo", "pid,ppid,stat,etime,wchan,args").Output() // no ps: nothing is said of them
-		_ = p.Process.Signal(syscall.SIGQUIT)                                            // where its goroutines are
+		alive, _ := exec.Command("ps", "-eo", "pid,ppid,stat,etime,wchan,args").Output() // without ps, the message has no processes
+		_ = p.Process.Signal(syscall.SIGQUIT)                                            // prints its goroutines
 		select {
 		case <-p.end:
 		case <-time.After(patience):
@@ -317,8 +317,8 @@ func (p *process) wait(t *testing.T) int {
 	}
 }
 
-// crash lets a process run for a time and then ends it by SIGKILL. It gives
-// the exit status of one that was faster, else -1.
+// crash lets a process run for a time and then ends it with SIGKILL. If the process ended
+// before that, it gives the exit status, and otherwise -1.
 func (p *process) crash(t *testing.T, after time.Duration) int {
 	t.Helper()
 	if after >= 0 {
@@ -383,7 +383,7 @@ func (b *bench) quiet() {
 	}
 }
 
-// killAll ends all processes of the bench by SIGKILL, as the end of a container does.
+// killAll ends all processes of the bench with SIGKILL, as when a container ends.
 func (b *bench) killAll() {
 	for _, line := range living("EV=" + b.ev) {
 		number, _, _ := strings.Cut(line, " ")
@@ -393,7 +393,7 @@ func (b *bench) killAll() {
 	}
 }
 
-// lines are those of $EV/log.
+// lines gives the lines of $EV/log.
 func (b *bench) lines() []string {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.ev, "log"))
@@ -406,7 +406,7 @@ func (b *bench) lines() []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// recordedEvents reads the journal of the only run; nil where there is none.
+// recordedEvents reads the journal of the only run; nil if there is none.
 func (b *bench) recordedEvents() (events []event.Event, state *journal.State) {
 	b.t.Helper()
 	store, err := journal.OpenStore(b.home)
@@ -433,8 +433,8 @@ func (b *bench) recordedEvents() (events []event.Event, state *journal.State) {
 	return events, state
 }
 
-// over are the first words, and for items the first two, of the lines that
-// must not come any more: the ends of those steps are recorded.
+// over gives the first words, and for items the first two, of lines that must not come any
+// more: the ends of those steps are recorded.
 func over(events []event.Event) map[string]bool {
 	done := map[string]bool{}
 	for _, e := range events {
@@ -460,7 +460,7 @@ func key(line string) string {
 	return word
 }
 
-// phase runs a part again and again, with crashes, until it comes to its end.
+// phase runs a part again and again, with crashes, until the part ends by itself.
 func (x *trial) phase(begin []string, again func(events []event.Event, s *journal.State) []string) int {
 	x.t.Helper()
 	cmd := begin
@@ -499,7 +499,7 @@ func (x *trial) phase(begin []string, again func(events []event.Event, s *journa
 	}
 }
 
-// checkStrict: with durability strict, each start outside is on record.
+// checkStrict checks that with durability strict, each start that happened is on record.
 func (x *trial) checkStrict(events []event.Event) {
 	x.t.Helper()
 	if !x.strict {
@@ -617,8 +617,8 @@ func (x *trial) verify() {
 	}
 }
 
-// verifyGit: all work is on main, nothing that is not merged is without a
-// branch, and no worktree is left.
+// verifyGit checks that all work is on main, that all unmerged work has a branch, and that
+// no worktree is left.
 func (x *trial) verifyGit(fail func(string, ...any)) {
 	x.t.Helper()
 	for i := range chaosItems {
@@ -633,7 +633,7 @@ func (x *trial) verifyGit(fail func(string, ...any)) {
 	if got := x.output("git worktree list --porcelain | grep -c ^worktree"); got != "1" {
 		fail("worktrees are left: %s", x.output("git worktree list; git branch -a"))
 	}
-	// What is left of attempts that were killed is theirs, and can be found.
+	// The work of attempts that were killed is kept in branches and can be found.
 	repo, err := worktree.Open(x.t.Context(), x.dir)
 	if err != nil {
 		fail("%v", err)
@@ -656,9 +656,9 @@ func (x *trial) verifyGit(fail func(string, ...any)) {
 	}
 }
 
-// TestKilledAtRandomAndResumed is the promise of the journal: `kill -9` at any
-// instant, also of a resume and of a retry of dead letters, loses no item and
-// repeats none whose end is recorded.
+// TestKilledAtRandomAndResumed tests the promise of the journal: after `kill -9` at any
+// moment, also during a resume or a retry of dead letters, no item is lost, and no item
+// whose end is recorded runs again.
 func TestKilledAtRandomAndResumed(t *testing.T) {
 	t.Parallel()
 	killing(t, 35, 9, func(t *testing.T, i int, rnd *rand.Rand, kills *int) {
@@ -683,9 +683,9 @@ func TestKilledAtRandomAndResumed(t *testing.T) {
 	})
 }
 
-// dieMain runs the workflow of the working directory and ends by SIGKILL at
-// the event of a number, or of a type and an item (item_finished/b): at once, or
-// when it is committed.
+// dieMain runs the workflow of the working directory and ends with SIGKILL at the event
+// with a number, or with a type and an item (item_finished/b): immediately, or when the
+// event is committed.
 func dieMain() int {
 	at, err := strconv.ParseInt(os.Args[1], 10, 64)
 	kind, item, named := strings.Cut(os.Args[1], "/")
@@ -731,8 +731,8 @@ func dieMain() int {
 	return dieRun(opt)
 }
 
-// TestKilledAtEachEvent ends a small run at each of its events, before and
-// after it is committed, and continues with it. The normal run takes every third.
+// TestKilledAtEachEvent ends a small run at each of its events, before and after the event
+// is committed, and then resumes it. The normal run takes every third event.
 func TestKilledAtEachEvent(t *testing.T) {
 	t.Parallel()
 	for i, when := range []string{"at-once", "committed"} {
@@ -751,8 +751,7 @@ func TestKilledAtEachEvent(t *testing.T) {
 	}
 }
 
-// killedAt kills a run at an event and resumes it. It is false when the run
-// has fewer events.
+// killedAt kills a run at an event and resumes it. It is false if the run has fewer events.
 func killedAt(t *testing.T, at int, when string) bool {
 	b := newBench(t)
 	b.write("flow.yml", smallFlow)

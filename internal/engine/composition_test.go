@@ -7,8 +7,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestWorkflowStep: a step that runs another workflow, with arguments, outputs
-// and variables of its own.
+// TestWorkflowStep: a step that runs another workflow, with its own arguments, outputs and
+// variables.
 func TestWorkflowStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -42,8 +42,8 @@ commands:
 	r.want("after", "main kept none")
 }
 
-// TestWorkflowStepFails: the failure of a called workflow is the step's, with
-// its retries and handlers.
+// TestWorkflowStepFails: if a called workflow fails, the step fails, with the step's
+// retries and handlers.
 func TestWorkflowStepFails(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -63,8 +63,8 @@ commands:
 	r.want("h", "handled")
 }
 
-// TestWorkflows: the workflows that run before the steps, in the order of
-// what they depend on, with inputs and outputs.
+// TestWorkflows: the workflows that run before the steps, in the order of their
+// dependencies, with inputs and outputs.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -91,7 +91,7 @@ commands:
 	r.want("x", "-")
 }
 
-// TestWorkflowsInParallel: two that wait for each other, at once.
+// TestWorkflowsInParallel: two workflows run at once, each waiting for the other.
 func TestWorkflowsInParallel(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -101,8 +101,8 @@ func TestWorkflowsInParallel(t *testing.T) {
 	b.run("workflows:\n  a: {source: a.yml, parallel: true}\n  b: {source: b.yml, parallel: true}\ncommands: [{shell: 'true'}]\n").status(event.Succeeded)
 }
 
-// TestCalledWorkflowsCount: what a called workflow does is known before the
-// run begins: its agents and its commits.
+// TestCalledWorkflowsCount: agents and commits of a called workflow are known before the
+// run begins.
 func TestCalledWorkflowsCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -122,8 +122,8 @@ func TestCalledWorkflowsCount(t *testing.T) {
 	}
 }
 
-// TestCalledFileSettings: agents, env_files, secrets, profiles and timeout of a
-// called workflow's file work in it.
+// TestCalledFileSettings: agents, env_files, secrets, profiles and timeout in the file of a
+// called workflow have an effect in it.
 func TestCalledFileSettings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -156,7 +156,7 @@ commands:
 	}
 }
 
-// TestImportsAndExtends: steps taken in, and values from below.
+// TestImportsAndExtends: imported steps, and values from the file that is extended.
 func TestImportsAndExtends(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -174,7 +174,7 @@ func TestImportsAndExtends(t *testing.T) {
 	}
 }
 
-// TestTemplate: a file with parameters, filled and changed.
+// TestTemplate: a file with parameters that are filled in and changed.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -195,8 +195,8 @@ template:
 	r.want("x", "filled 5\nchanged")
 }
 
-// TestParameters: from --param over --param-file over defaults, typed; what is
-// no parameter is left to run time.
+// TestParameters: --param goes before --param-file, which goes before defaults; all are
+// typed. A name that is no parameter is left for the run.
 func TestParameters(t *testing.T) {
 	t.Parallel()
 	const text = `
@@ -218,9 +218,9 @@ commands:
 	r.want("y", "on")
 }
 
-// TestInlineWorkflows: templates and workflows that are written in the file
-// run with the values that they are given, also after a resume, and the others
-// do not run.
+// TestInlineWorkflows: templates and workflows that are written in the file run with the
+// values that they are called with, also after a resume. Those that nothing calls do not
+// run.
 func TestInlineWorkflows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -251,10 +251,9 @@ workflows:
 	again.want("x", "hello a'b $(echo no)\nbye out main\nhello tail")
 }
 
-// TestCommandSetsVariables: lines that a command appends to the file that
-// BIDE_OUTPUT (and PRODIGY_OUTPUT) names are variables of the steps after it, of
-// the workflow that called it where its outputs name them, and of no attempt
-// but their own.
+// TestCommandSetsVariables: a command appends lines to the file that BIDE_OUTPUT (and
+// PRODIGY_OUTPUT) names. They are variables of the steps after it, and of the calling
+// workflow if the outputs name them. They never reach another attempt.
 func TestCommandSetsVariables(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -17,16 +17,15 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// cell is the evidence that a field of a step takes effect: steps that leave
-// files in ev. Lines that end in #F are the field; without them, and with the
-// lines that end in #B, which are left out otherwise, the evidence must be
-// another. Text "-" means that there is no such file.
+// cell is the evidence that a field of a step has an effect: steps that leave files in ev.
+// Lines that end in #F have the field. Lines that end in #B are used only when the field is
+// left out; then the evidence must be different. Text "-" means that there is no such file.
 type cell struct {
 	field string
 	steps string
 	want  map[string]string
 	git   bool
-	// event, where it is not nil, is evidence in the events of the run.
+	// event, if not nil, is evidence in the events of the run.
 	event func(*ran) bool
 }
 
@@ -288,7 +287,7 @@ var cells = []cell{
 - shell: echo a > @EV@/y`},
 }
 
-// elsewhere are the fields of a step that the table leaves out, and why.
+// elsewhere has the fields of a step that the table leaves out, and why.
 var elsewhere = map[string]string{
 	"pipeline":    "the tests of the dataflow engine",
 	"use":         "the tests of templates: the file has to define one",
@@ -299,8 +298,8 @@ var elsewhere = map[string]string{
 	"description": "for people; nothing reads it",
 }
 
-// placesOfSteps are the places of a step in a file: workflow.Places and the steps of
-// another workflow, called or run before.
+// placesOfSteps are the places in a file where a step can be: workflow.Places, and the
+// steps of another workflow that is called or run before.
 var placesOfSteps = append(slices.Clone(workflow.Places), "workflow", "workflows")
 
 // inPlace gives files with steps at a place. The first is the workflow.
@@ -364,7 +363,7 @@ func variant(steps string, with bool) string {
 	return b.String()
 }
 
-// try runs a cell in a place and says what is not as it should be.
+// try runs a cell in a place and says what is wrong.
 func (c *cell) try(t *testing.T, place string, with bool) string {
 	t.Helper()
 	b := newBench(t)
@@ -408,8 +407,8 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	})
 	r := b.run(files["flow.yml"])
 	var wrong []string
-	// Of real processes a deadline is over at another moment each time: that is
-	// compared in TestFlowsUnderVirtualPorts.
+	// With real processes, a deadline is over at a different moment each time:
+	// TestFlowsUnderVirtualPorts compares that.
 	if !strings.Contains(c.steps, "deadline") {
 		wrong = append(wrong, r.virtually(local, tape, dir, strings.Contains(c.steps, "parallel:"))...)
 		wrong = append(wrong, r.replayed(simulate.Program{File: b.parse(files["flow.yml"])})...)
@@ -430,8 +429,8 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 
 func quote(s string) string { return `"` + strings.ReplaceAll(s, "\n", `\n`) + `"` }
 
-// TestFieldInPlace runs a file for each field of a step in each place where
-// steps stand, and looks at what it left outside of the run.
+// TestFieldInPlace runs a file for each field of a step in each place where a step can be,
+// and checks what the step left outside of the run.
 func TestFieldInPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range cells {
@@ -449,8 +448,8 @@ func TestFieldInPlace(t *testing.T) {
 	}
 }
 
-// TestEvidenceNeedsField shows that the evidence of each cell is evidence: a
-// program that ignores the field would not leave it.
+// TestEvidenceNeedsField shows that the evidence of each cell proves something: a program
+// that ignores the field would not leave it.
 func TestEvidenceNeedsField(t *testing.T) {
 	t.Parallel()
 	for _, c := range cells {

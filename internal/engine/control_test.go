@@ -9,8 +9,8 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// TestAnsweredControlIsOnRecord: a request is gone once what it asked for is on
-// record, so that what somebody was told to be done holds over a kill.
+// TestAnsweredControlIsOnRecord: a request is removed only when its effect is on record. So
+// what was confirmed to the user survives a kill.
 func TestAnsweredControlIsOnRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -16,12 +16,12 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// cutSecret has no two pieces that are alike, so that any of them is known, and no
-// digits, of which a time may have the same.
+// cutSecret has no two equal pieces, so any of them is recognised. It has no digits,
+// because a time might have the same.
 const cutSecret = "qwertyuiopZXCVBNMLKJasdfghjk"
 
-// pieces are the places below a directory where a part of the secret stands
-// that is as long as a secret at least.
+// pieces gives the places below a directory that have a part of the secret which is long
+// enough to be a secret.
 func pieces(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -43,12 +43,12 @@ func pieces(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// cutting is a workflow in which each text that is cut somewhere has the secret
-// across the border. The numbers are where the cuts fall.
+// cutting is a workflow in which the secret is at the border of each cut. The numbers are
+// the positions of the cuts.
 func cutting(n int) string {
 	pad := func(size int) string { return strings.Repeat("x", max(size-n, 0)) }
-	// printing prints the secret so that byte size of what is printed is inside of
-	// it, seen from the beginning and from the end.
+	// printing prints the secret so that the byte at offset size, from the beginning and
+	// from the end of the output, is inside it.
 	printing := func(size int) string {
 		return fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; printf %%s \"$S\"; head -c %d /dev/zero | tr '\\0' y; printf %%s \"$S\"; head -c %d /dev/zero | tr '\\0' z", size/2-n, size, size/2-n)
 	}
@@ -102,8 +102,8 @@ reduce:
 // yamlText is a text in single quotes.
 func yamlText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// TestNoCutLeavesAPieceOfASecret: wherever a cut falls, of what is kept, shown
-// and told of a run, no piece of a secret is left.
+// TestNoCutLeavesAPieceOfASecret: wherever a cut falls, nothing that is kept, shown or
+// reported has a piece of a secret.
 func TestNoCutLeavesAPieceOfASecret(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -118,7 +118,7 @@ func TestNoCutLeavesAPieceOfASecret(t *testing.T) {
 				cmd := exec.Command(self, args...)
 				cmd.Dir = b.dir
 				cmd.Env = append(b.opt.Environ, "BIDE_HOME="+b.home, partVar+"=bide")
-				out, _ := cmd.CombinedOutput() // the exit status is not asked for
+				out, _ := cmd.CombinedOutput() // the exit status does not matter
 				if err := os.WriteFile(filepath.Join(b.home, "shown-"+args[0]), out, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -144,9 +144,9 @@ func TestNoCutLeavesAPieceOfASecret(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheFile: a secret that is in the workflow's text, or in that
-// of an import, is in no record of a run; a resume reads the file, sees a change
-// of it, also where that is in a line with a secret, and takes a new value.
+// TestSecretsOfTheFile: a secret that is in the workflow's text, or in an import, is in no
+// record of a run. A resume reads the file, notices a change, also in a line with a secret,
+// and uses a new value.
 func TestSecretsOfTheFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

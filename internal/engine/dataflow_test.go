@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// tries is a module that fails so many times for a key, then gives the key, and
-// leaves a line for each attempt.
+// tries is a module that fails a number of times for a key, then gives the key, and leaves
+// a line for each attempt.
 const tries = `
 - name: Tries
   params: {key: String, failures: Int}
@@ -24,7 +24,7 @@ const tries = `
     echo "did $INPUT_KEY"
 `
 
-// course is what happened to a step: types, attempts, statuses.
+// course gives what happened to a step: types, attempts, statuses.
 func (r *ran) course(step string) string {
 	var out []string
 	for _, e := range r.events {
@@ -43,7 +43,7 @@ func (r *ran) course(step string) string {
 	return strings.Join(out, ", ")
 }
 
-// times counts the lines of $EV/log that are a text.
+// times counts the lines of $EV/log that equal a text.
 func (b *bench) times(text string) (n int) {
 	b.t.Helper()
 	for _, l := range b.lines() {
@@ -54,8 +54,8 @@ func (b *bench) times(text string) (n int) {
 	return n
 }
 
-// TestCallsAreOnRecord: every attempt, wait, answer from the cache, fallback,
-// skip and change of a breaker, with the path of the call.
+// TestCallsAreOnRecord: the record has every attempt, wait, answer from the cache,
+// fallback, skip and change of a breaker, with the path of the call.
 func TestCallsAreOnRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -145,8 +145,8 @@ out broken
 	}
 }
 
-// TestFailFastOfAPipeline: the first failure ends what runs; without it, what
-// does not need the failed value comes to its end.
+// TestFailFastOfAPipeline: the first failure ends running calls. Without fail_fast, calls
+// that do not need the failed value are completed.
 func TestFailFastOfAPipeline(t *testing.T) {
 	t.Parallel()
 	for _, fast := range []bool{false, true} {
@@ -180,7 +180,7 @@ func TestFailFastOfAPipeline(t *testing.T) {
 	}
 }
 
-// TestMaxParallelOfAPipeline bounds the attempts at once, over all calls.
+// TestMaxParallelOfAPipeline limits how many attempts run at once, over all calls.
 func TestMaxParallelOfAPipeline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -195,15 +195,15 @@ func TestMaxParallelOfAPipeline(t *testing.T) {
 `)
 	r := b.pipeline("in ns: List<Int>\nout a = map(ns, (i) => Count(i))\nout b = map(ns, (i) => Count(i + 100))\n", map[string]any{"ns": []any{1, 2, 3, 4, 5, 6}})
 	r.status(event.Succeeded)
-	for line := range strings.Lines(r.file("log")) { // that three are, the first ones have waited for
+	for line := range strings.Lines(r.file("log")) { // the first three have waited for each other
 		if n := strings.TrimSpace(line); len(n) != 1 || n > "3" {
 			t.Errorf("%s at once, want 3", n)
 		}
 	}
 }
 
-// TestWaitsOfAPipelineHoldNoSlot: a server that asks for a wait does not keep
-// the other calls from being made.
+// TestWaitsOfAPipelineHoldNoSlot: while one call waits because a server asked for it, other
+// calls are made.
 func TestWaitsOfAPipelineHoldNoSlot(t *testing.T) {
 	t.Parallel()
 	v := &virtual{took: time.Second}

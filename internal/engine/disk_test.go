@@ -26,9 +26,8 @@ func init() {
 	parts["few"] = fewMain
 }
 
-// limitedMain is the real program on a disk that is full after so many bytes
-// of a file, the first argument: the kernel refuses the write as it does on a
-// full disk.
+// limitedMain is the real program on a full disk: after the number of bytes in the first
+// argument, the kernel refuses writes to a file as it does on a full disk.
 func limitedMain() int {
 	n, err := strconv.ParseUint(os.Args[1], 10, 64)
 	if err != nil {
@@ -41,7 +40,7 @@ func limitedMain() int {
 	return cli.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// fewMain runs bide with so many descriptors at most.
+// fewMain runs bide with a limit on descriptors.
 func fewMain() int {
 	n, err := strconv.ParseUint(os.Args[1], 10, 64)
 	if err != nil {
@@ -53,8 +52,8 @@ func fewMain() int {
 	return cli.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// TestFewDescriptors: where there are fewer descriptors than the items that may run at
-// once need, as many run as they suffice for, and no item is blamed or runs twice.
+// TestFewDescriptors: if there are fewer descriptors than the parallel items need, fewer
+// items run at once. No item fails because of that or runs twice.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, descriptors := range []int{40, 64, 100} {
@@ -98,9 +97,9 @@ reduce:
   - shell: echo "reduce-two ${map.successful}/${map.total} ${word}" >> $EV/log
 `
 
-// TestFullDisk: a journal that can no longer be written ends the start of new
-// items with an error that says what to do; what is on record stays, and a
-// resume with room finishes the run.
+// TestFullDisk: if the journal can no longer be written, no new item starts, and the error
+// says what to do. What is on record stays, and a resume with room on the disk completes
+// the run.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{60 << 10, 110 << 10, 200 << 10} {
@@ -156,7 +155,7 @@ func sameEvent(a, b event.Event) bool {
 	return a.Seq == b.Seq && a.Type == b.Type && a.Item == b.Item && a.Step == b.Step && a.Status == b.Status && bytes.Equal(a.Data, b.Data)
 }
 
-// runDir is the directory of the only run; "" where there is none.
+// runDir gives the directory of the only run; "" if there is none.
 func (b *bench) runDir() string {
 	b.t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(b.home, "runs", "[0-9A-Z]*"))
@@ -169,7 +168,7 @@ func (b *bench) runDir() string {
 	return dirs[0]
 }
 
-// TestNoDiskAtAll: a disk that is full from the beginning starts nothing.
+// TestNoDiskAtAll: if the disk is full from the beginning, nothing starts.
 func TestNoDiskAtAll(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -200,7 +199,7 @@ func snapshot(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// cutRun is a run that was killed in the middle, with its journal's files.
+// cutRun gives a run that was killed in the middle, with its journal's files.
 func cutRun(t *testing.T, at int) (*bench, string, map[string][]byte) {
 	b := newBench(t)
 	b.write("flow.yml", smallFlow)
@@ -213,9 +212,9 @@ func cutRun(t *testing.T, at int) (*bench, string, map[string][]byte) {
 	return b, dir, snapshot(t, dir)
 }
 
-// TestTruncatedJournal cuts the files of a journal at every 512th byte and
-// resumes: what the cut left is continued, or there is an error that says
-// what to do and nothing is overwritten. The normal run takes one cut of eight.
+// TestTruncatedJournal cuts the files of a journal at every 512th byte and resumes. Either
+// the resume continues from what is left, or there is an error that says what to do, and
+// nothing is overwritten. The normal run takes one cut of eight.
 func TestTruncatedJournal(t *testing.T) {
 	t.Parallel()
 	step := 512 * 8

@@ -21,9 +21,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// TestComputedValuesEndWithRun: a command that computes a value is ended with
-// the run: one of an env block before the first step and at each use, and one
-// in a text.
+// TestComputedValuesEndWithRun: a command that computes a value ends with the run: a value
+// of an env block before the first step or at each use, or a value in a text.
 func TestComputedValuesEndWithRun(t *testing.T) {
 	const slow = "touch @EV@/begun; sleep 30"
 	for name, text := range map[string]string{
@@ -63,8 +62,8 @@ func TestComputedValuesEndWithRun(t *testing.T) {
 	}
 }
 
-// TestItemsTimeout: a timeout that an item gives, and those of timeout_config by
-// the id and the name of a step.
+// TestItemsTimeout: a timeout that an item has, and the timeouts in timeout_config by the
+// id and the name of a step.
 func TestItemsTimeout(t *testing.T) {
 	for name, text := range map[string]string{
 		"of the item":  "map: {input: [{limit: 200ms}], agent_template: [{shell: sleep 300, timeout: '${item.limit}'}]}",
@@ -88,8 +87,8 @@ func TestItemsTimeout(t *testing.T) {
 	}
 }
 
-// TestChangedImport: a file that is imported is as much a part of a run as the
-// workflow itself, however the workflow was named.
+// TestChangedImport: an imported file is as much a part of a run as the workflow itself,
+// however the workflow was named.
 func TestChangedImport(t *testing.T) {
 	for _, name := range []string{"flow.yml", "@DIR@/flow.yml"} {
 		t.Run(name, func(t *testing.T) {
@@ -128,8 +127,8 @@ func TestChangedImport(t *testing.T) {
 	}
 }
 
-// TestResumeOfFinishedRun ends as the run ended: whoever was killed after that
-// was recorded may have told nobody.
+// TestResumeOfFinishedRun: the resume ends as the run ended. A process that was killed
+// after recording the end may not have reported it.
 func TestResumeOfFinishedRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -145,8 +144,9 @@ func TestResumeOfFinishedRun(t *testing.T) {
 	r.want("x", "a")
 }
 
-// TestTextAgentsAreCounted: what an agent used that answers with a text is not
-// known; its calls are counted. (That a budget cannot hold them, package workflow says.)
+// TestTextAgentsAreCounted: for an agent that answers with a text, the usage is not known,
+// but its calls are counted. (Package workflow says that a budget cannot limit such
+// agents.)
 func TestTextAgentsAreCounted(t *testing.T) {
 	t.Parallel()
 	const text = "agents: {helper: {command: [sh, -c, 'echo an answer'], output: text}}\ncommands: [{helper: /ask}, {helper: /ask}]\n"
@@ -157,8 +157,8 @@ func TestTextAgentsAreCounted(t *testing.T) {
 	}
 }
 
-// TestGraceOfTimeout: a command that ignores SIGTERM under a timeout is ended
-// within the grace: the one that the file gives in a map, and 10 s elsewhere.
+// TestGraceOfTimeout: a command that ignores SIGTERM after a timeout is ended within the
+// grace: the one that the file sets for a map, and 10 s elsewhere.
 func TestGraceOfTimeout(t *testing.T) {
 	for _, c := range []struct {
 		name, text  string
@@ -181,8 +181,8 @@ func TestGraceOfTimeout(t *testing.T) {
 	}
 }
 
-// TestPipesNobodyWrites: an interrupt ends the wait for a file that is a pipe,
-// wherever a file is read, and a long look into one; nothing has failed then.
+// TestPipesNobodyWrites: an interrupt ends the wait for a file that is a pipe, wherever a
+// file is read, and also a long read. Nothing counts as failed then.
 func TestPipesNobodyWrites(t *testing.T) {
 	for name, text := range map[string]string{
 		"env_files":               "env_files: [pipe]\ncommands: [{shell: 'true'}]",
@@ -240,8 +240,8 @@ func TestPipesNobodyWrites(t *testing.T) {
 	}
 }
 
-// TestPathsOfData: a path that data names leads nowhere out of the working
-// directory, and that is the end of it; one that the author writes may.
+// TestPathsOfData: a path from data cannot lead out of the working directory; it is an
+// error. A path that the author writes may.
 func TestPathsOfData(t *testing.T) {
 	const outside = "echo '[1]' > @EV@/out.json; echo 'in x: Int' > @EV@/out.cst; echo @EV@/out"
 	for name, step := range map[string]string{
@@ -282,8 +282,8 @@ func TestPathsOfData(t *testing.T) {
 	})
 }
 
-// TestLeftInputsGo: the output of an input's command, which a life of the run
-// left that was killed and which may hold secrets, goes when the run is resumed.
+// TestLeftInputsGo: a life of the run that was killed left the output of an input's
+// command, which may hold secrets. A resume removes it.
 func TestLeftInputsGo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -300,13 +300,13 @@ func TestLeftInputsGo(t *testing.T) {
 	}
 }
 
-// panicking is actions that panic.
+// panicking are actions that panic.
 type panicking struct{ step.Actions }
 
 func (panicking) Run(context.Context, *step.Call) (action.Result, error) { panic("boom") }
 
-// TestStackAfterResume: a failure of a panic that an earlier life of the run has
-// recorded is a dead letter with its stack.
+// TestStackAfterResume: an earlier life of the run recorded a failure from a panic. It
+// becomes a dead letter with its stack.
 func TestStackAfterResume(t *testing.T) {
 	t.Parallel()
 	inTime(t, &virtual{}, func(b *bench) {

@@ -19,29 +19,29 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// Enumeration: a run is made in which the n-th effect of bide, of git or of a command on a
-// file fails, or in which processes end there, for each n; it is resumed without trouble,
-// and the content of the branch, of the checkout and of the results is compared with what
-// the workflow's text says. BIDE_ENUMERATE=1 takes every n (make enumerate), 10 every
-// tenth, from one that is drawn or BIDE_ENUMERATE_FROM; without it, some n are drawn.
+// Enumeration: in one run, the n-th effect of bide, of git or of a command on a file fails,
+// or processes end there; this is done for each n. Then the run is resumed without trouble.
+// The content of the branch, of the checkout and of the results must be what the workflow's
+// text says. BIDE_ENUMERATE=1 takes every n (make enumerate). With 10 it takes every tenth,
+// from a random one or from BIDE_ENUMERATE_FROM. Without it, a few random n are taken.
 // BIDE_ENUMERATE_AT=n takes one.
 
-// scenario is a workflow with what it must come to.
+// scenario is a workflow with its expected results.
 type scenario struct {
 	flow string
 	repo bool
 	want map[string]string // content of files on the branch main, and in the checkout
 	left map[string]string // content of files in $EV
 	once []string          // subjects of commits that the branch has once
-	// status is the exit status at the end; kept is the content of files that are kept
-	// beside the branch main: in another branch, or in a repository that was moved aside.
+	// status is the exit status at the end. kept is the content of files that are kept
+	// outside the branch main: in another branch, or in a repository that was moved aside.
 	status int
 	kept   map[string]string
 	gone   []string // files that main does not have
-	// lost are the steps of which the record says that their work is lost.
+	// lost are the steps whose work is lost according to the record.
 	lost []string
-	// before is what happens, if anything, before the command whose effects are
-	// enumerated: resume then, else run.
+	// before, if not nil, runs before the command whose effects are enumerated. That
+	// command is then resume, and otherwise run.
 	before func(x *stage)
 }
 
@@ -136,7 +136,7 @@ merge:
 		want: map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n"},
 		once: []string{"made a", "made b"},
 	},
-	// Two items have a conflict, and the second attempt at one begins with what is merged.
+	// Two items have a conflict, and the second attempt of one starts from what is merged.
 	"again": {
 		repo: true,
 		flow: `
@@ -232,7 +232,7 @@ commands:
 		want: map[string]string{"first.txt": "first\n", "f-a": "a\n", "f-b": "b\n", "mended": "mended\n", "all": "a\nb\nmended\n"},
 		once: []string{"made a", "made b"},
 	},
-	// A step is killed behind its commit, and somebody removes the run's worktree.
+	// A step is killed after its commit, and somebody removes the run's worktree.
 	"worktree removed": {
 		repo: true,
 		flow: `
@@ -264,7 +264,7 @@ commands:
 	},
 }
 
-// command is what is enumerated.
+// command gives the command whose effects are enumerated.
 func (s scenario) command() []string {
 	if s.before != nil {
 		return []string{"resume", "-y"}
@@ -272,8 +272,8 @@ func (s scenario) command() []string {
 	return []string{"run", "-y", "flow.yml"}
 }
 
-// trouble is what happens at the n-th effect. A zero verdict there says that it comes to
-// what it comes to at another effect, or without trouble; before is the effect before.
+// trouble is what happens at the n-th effect. A zero verdict means that the result would be
+// the same as at another effect, or without trouble. before is the effect before.
 type trouble struct {
 	name string
 	at   func(e, before crashtest.Effect, n, at int) crashtest.Verdict
@@ -288,7 +288,7 @@ func once(v crashtest.Verdict) func(crashtest.Effect, crashtest.Effect, int, int
 	}
 }
 
-// refusal is the error that a full disk, or a broken one, gives for an effect.
+// refusal is the error for an effect on a full or a broken disk.
 func refusal(e crashtest.Effect) crashtest.Verdict {
 	switch e.Kind {
 	case crashtest.Sync, crashtest.SyncAll:
@@ -382,8 +382,8 @@ func (x *stage) again() {
 	}
 }
 
-// counts says whether an effect is one that a scenario is enumerated over: of programs
-// started, and of files that are not the test's own.
+// counts reports whether a scenario is enumerated over an effect: starts of programs, and
+// effects on files that are not the test's own.
 func (x *stage) counts(e crashtest.Effect) bool {
 	return (e.Below(x.root) || e.Kind == crashtest.Exec) && !e.Below(x.ev)
 }
@@ -399,8 +399,8 @@ func (x *stage) play(decide func(crashtest.Effect) crashtest.Verdict, args ...st
 	}, args...)
 }
 
-// playAll runs bide with its effects watched; it gives the exit status, -1 where a
-// signal ended it, and what it printed.
+// playAll runs bide and watches its effects. It gives the exit status, -1 if a signal ended
+// bide, and what bide printed.
 func (x *stage) playAll(decide func(crashtest.Effect) crashtest.Verdict, args ...string) (status int, said string) {
 	x.t.Helper()
 	self, err := os.Executable()
@@ -420,7 +420,7 @@ func (x *stage) playAll(decide func(crashtest.Effect) crashtest.Verdict, args ..
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// plainly runs bide with nothing in its way.
+// plainly runs bide without trouble.
 func (x *stage) plainly(args ...string) (status int, said string) {
 	x.t.Helper()
 	p := x.start("bide", args...)
@@ -429,7 +429,7 @@ func (x *stage) plainly(args ...string) (status int, said string) {
 	return status, p.text()
 }
 
-// finish resumes until the run has ended, as a user would; story is what was said.
+// finish resumes until the run has ended, as a user would. story is what was printed.
 func (x *stage) finish(status int, story string) (string, bool) {
 	for range 5 {
 		_, state := x.recordedEvents()
@@ -452,7 +452,7 @@ func (x *stage) finish(status int, story string) (string, bool) {
 	return story, status == x.status
 }
 
-// wrong compares all that is left with what the scenario must come to.
+// wrong compares all that is left with what the scenario expects.
 func (x *stage) wrong() (out []string) {
 	for name, want := range x.left {
 		text, err := os.ReadFile(filepath.Join(x.ev, name))
@@ -515,10 +515,11 @@ func (x *stage) wrong() (out []string) {
 	if said := git("worktree", "list"); strings.Count(said, "\n") != 1 {
 		out = append(out, "worktrees are left: "+said)
 	}
-	if said := git("for-each-ref", "--format=%(refname)", "refs/heads/bide-item/*/=*"); said != "" { // of no item's name
+	if said := git("for-each-ref", "--format=%(refname)", "refs/heads/bide-item/*/=*"); said != "" { // for no item
 		out = append(out, "branches of nobody's work are left: "+said)
 	}
-	// The lock of maintenance is of the commands' own git, which begins it in the background.
+	// The maintenance lock is from git in the commands, which starts maintenance in the
+	// background.
 	locks, _ := exec.Command("find", filepath.Join(x.dir, ".git"), "-name", "*.lock", "!", "-name", "bide.lock", "!", "-name", "maintenance.lock").CombinedOutput()
 	if len(locks) > 0 {
 		out = append(out, locksLeft+string(locks))
@@ -548,7 +549,8 @@ func (x *stage) isKept(name, want string) bool {
 	return false
 }
 
-// effects counts those of a run without trouble, which must come to what the scenario says.
+// effects counts the effects of a run without trouble, whose results must be what the
+// scenario expects.
 func (x *stage) effects() int {
 	x.t.Helper()
 	x.again()
@@ -560,7 +562,7 @@ func (x *stage) effects() int {
 	return n
 }
 
-// enumerated gives which of n places to try: all, one, or so many of them drawn.
+// enumerated gives which of n places to try: all, one, or some random ones.
 func enumerated(t *testing.T, n, some int) []int {
 	t.Helper()
 	if at, err := strconv.Atoi(os.Getenv("BIDE_ENUMERATE_AT")); err == nil {
@@ -590,7 +592,7 @@ func long() bool {
 
 var onlyTrouble = os.Getenv("BIDE_ENUMERATE_TROUBLE")
 
-// TestEveryEffect has each effect of a run fail, or be the last one of its processes.
+// TestEveryEffect makes each effect of a run fail, or be the last one of its processes.
 func TestEveryEffect(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios {
@@ -624,8 +626,8 @@ func TestEveryEffect(t *testing.T) {
 	}
 }
 
-// at is one run with trouble at one effect; same says that it comes to what it comes to at
-// another one.
+// at makes one run with trouble at one effect. same says that the result would be the same
+// as at another effect.
 func (x *stage) at(trouble trouble, at int) (ok, same bool) {
 	x.t.Helper()
 	x.again()
@@ -650,7 +652,7 @@ func (x *stage) at(trouble trouble, at int) (ok, same bool) {
 	story := fmt.Sprintf("$ bide %s: %d\n%s", strings.Join(x.command(), " "), status, said)
 	story, ended := x.finish(status, story)
 	wrong := x.wrong()
-	if where.Kind == crashtest.Remove { // what nobody could remove is left
+	if where.Kind == crashtest.Remove { // a lock that could not be removed is left
 		wrong = slices.DeleteFunc(wrong, func(s string) bool { return s == locksLeft+where.Path+"\n" })
 	}
 	if ended && len(wrong) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestEnvPrecedence: inherited, env_files, env, profile, step env, secrets,
-// each over those before it, for the shell and for the text.
+// TestEnvPrecedence: inherited, env_files, env, profile, step env, secrets. Each wins over
+// those before it, for the shell and for the text.
 func TestEnvPrecedence(t *testing.T) {
 	const file = `
 env_files: [one.env, two.env]
@@ -46,7 +46,7 @@ commands:
 	}
 }
 
-// TestEnvFiles: quotes, escapes, and what is no NAME=value line.
+// TestEnvFiles: quotes, escapes, and lines that are not NAME=value.
 func TestEnvFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -65,7 +65,7 @@ func TestEnvFiles(t *testing.T) {
 	}
 }
 
-// TestDynamicEnv: values of commands, once or at each use, and conditional ones.
+// TestDynamicEnv: values from commands, once or at each use, and conditional values.
 func TestDynamicEnv(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -99,8 +99,8 @@ commands:
 	}
 }
 
-// TestStepEnvHoldsInside: env, working_dir and clear_env of a step that has
-// steps hold for these, in the shell and in texts.
+// TestStepEnvHoldsInside: env, working_dir and clear_env of a step that contains steps
+// apply to these, in the shell and in texts.
 func TestStepEnvHoldsInside(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -136,8 +136,8 @@ commands:
 	r.want("after", "seen run")
 }
 
-// TestWorkingDir: relative to the place, absolute, a variable, and one that is
-// not there.
+// TestWorkingDir: relative to the place, absolute, from a variable, and one that does not
+// exist.
 func TestWorkingDir(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -160,8 +160,8 @@ commands:
 	}
 }
 
-// TestEnvIsAsInTheShell: a variable of an env block reads in a step's text as
-// the shell itself would read it from the environment.
+// TestEnvIsAsInTheShell: in a step's text, a variable of an env block has the value that
+// the shell itself would read from the environment.
 func TestEnvIsAsInTheShell(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -185,8 +185,8 @@ commands:
 	r.want("ls", "x.one\ny.one")
 }
 
-// TestProfileOfStep: a step's env names a profile of the file, whose variables it
-// then has; its own win over them.
+// TestProfileOfStep: a step's env names a profile of the file, and the step gets its
+// variables. The step's own variables win over them.
 func TestProfileOfStep(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -209,8 +209,8 @@ commands:
 	r.want("x", "debug own\ndebug local unset\nerror none\nnone other\nnone")
 }
 
-// TestWarningOfAVariable: where the command of an environment variable fails, a warning
-// says so without any secret in clear, and the run continues.
+// TestWarningOfAVariable: if the command of an environment variable fails, a warning says
+// so without any secret in plain text, and the run continues.
 func TestWarningOfAVariable(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("secrets: {S: hush-1234567}\nenv: {X: 'a${cmd:echo $S >&2; exit 3}'}\ncommands: [{shell: 'echo a > @EV@/x'}]\n")

@@ -9,8 +9,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// TestOnFailureForms: each form in which people write on_failure, with what
-// the step (n), its handler (h) and the next step (y) did.
+// TestOnFailureForms: each form in which people write on_failure, with what the step (n),
+// its handler (h) and the next step (y) did.
 func TestOnFailureForms(t *testing.T) {
 	// heals fails until its handler has run twice.
 	const heals = `echo a >> @EV@/n; test "$(cat @EV@/h 2>/dev/null | wc -l)" -ge 2`
@@ -74,7 +74,7 @@ func lineCount(s string) int {
 	return strings.Count(s, "\n") + 1
 }
 
-// TestHandlerVariables: what a handler reads of the failure.
+// TestHandlerVariables: what a handler can read about the failure.
 func TestHandlerVariables(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -89,14 +89,13 @@ commands:
   - shell: echo "${why}" > @EV@/why
   - test: {command: "echo T; exit 2", on_failure: {shell: "printf %s \"${test.output}\" | tr '\\n' ' ' > @EV@/test", max_attempts: 2}}
 `)
-	r.status(event.CompletedWithFailures) // two repairs did not mend their steps
+	r.status(event.CompletedWithFailures) // two repairs did not repair their steps
 	r.want("x", "4|err|the step|exit|1|exit status 4: err|out|4|1|1|")
 	r.want("why", "err")
 	r.want("test", "STDOUT: T STDERR: ")
 }
 
-// TestHandlerMustCommit: a handler with commit_required that commits nothing
-// has failed.
+// TestHandlerMustCommit: a handler with commit_required that commits nothing fails.
 func TestHandlerMustCommit(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ handler, status string }{
@@ -111,8 +110,8 @@ func TestHandlerMustCommit(t *testing.T) {
 	}
 }
 
-// TestRetriesAndRepairsMultiply: each run of a step in the loop of its handler
-// has the step's own attempts.
+// TestRetriesAndRepairsMultiply: each round of a step with its handler has the step's own
+// attempts.
 func TestRetriesAndRepairsMultiply(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -127,7 +126,7 @@ commands:
 	}
 }
 
-// TestTimeoutKillsTheGroup: what a step has started ends with it.
+// TestTimeoutKillsTheGroup: what a step has started ends with the step.
 func TestTimeoutKillsTheGroup(t *testing.T) {
 	for _, key := range []string{"timeout: 300ms", "timeout: 0.3", "timeout_secs: 0.3", "timeout: {secs: 0, nanos: 300000000}"} {
 		t.Run(key, func(t *testing.T) {
@@ -151,8 +150,8 @@ commands:
 	}
 }
 
-// TestTimeoutsAround: of the workflow, of a block, of a foreach, of a called
-// workflow and of all steps of an action that has steps.
+// TestTimeoutsAround: the timeouts of the workflow, of a block, of a foreach, of a called
+// workflow, and of each action that contains steps.
 func TestTimeoutsAround(t *testing.T) {
 	const sleeps = "[{shell: sleep 300}]"
 	for name, text := range map[string]string{
@@ -178,7 +177,7 @@ func TestTimeoutsAround(t *testing.T) {
 	}
 }
 
-// TestInertFieldsAreTold: what does nothing is a warning of the file.
+// TestInertFieldsAreTold: the file gets a warning for a field without effect.
 func TestInertFieldsAreTold(t *testing.T) {
 	t.Parallel()
 	for _, f := range workflow.Fields() {
@@ -238,7 +237,7 @@ commands:
 	}
 }
 
-// TestCommitOptions: what auto_commit takes and how.
+// TestCommitOptions: what auto_commit commits, and how.
 func TestCommitOptions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -267,8 +266,8 @@ commands:
 	}
 }
 
-// TestCommitOutsideGit: what cannot be is an error, and the switch of the
-// predecessor works.
+// TestCommitOutsideGit: a commit that is impossible is an error, and the predecessor's
+// switch works.
 func TestCommitOutsideGit(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("commands: [{shell: 'true', commit_required: true}]")
@@ -282,7 +281,7 @@ func TestCommitOutsideGit(t *testing.T) {
 	b.run("commands: [{shell: 'true', commit_required: true}]").status(event.Succeeded)
 }
 
-// TestWorktree: agents' and commits' work is done in a worktree of its own and
+// TestWorktree: agents work, and commits are made, in a worktree of the run's own, which is
 // merged at the end.
 func TestWorktree(t *testing.T) {
 	t.Parallel()
@@ -305,7 +304,7 @@ merge:
 	}
 	r.want("merge", r.file("branch")+" main 1 made.txt made.txt 1")
 	r.want("ids", "1")
-	r.want("agent.log", "/say conflicts 0  commit .") // nothing conflicts here
+	r.want("agent.log", "/say conflicts 0  commit .") // without a conflict
 	if got := b.output("git branch --show-current; cat made.txt; git status --porcelain"); got != "main\na" {
 		t.Errorf("after the merge the repository is %q", got)
 	}

@@ -45,7 +45,7 @@ func TestForeachForms(t *testing.T) {
 	}
 }
 
-// TestForeachVariables: in the rounds and after them.
+// TestForeachVariables: the variables in the rounds and after them.
 func TestForeachVariables(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -65,7 +65,7 @@ commands:
 	r.want("item", "${item}")
 }
 
-// TestForeachOverACutValue: a value whose middle was left out is no list of values.
+// TestForeachOverACutValue: a value whose middle was left out is not a list of values.
 func TestForeachOverACutValue(t *testing.T) {
 	for _, row := range []struct{ capture, items string }{
 		{"capture: big", "${big|lines}"},
@@ -88,7 +88,7 @@ commands:
 	}
 }
 
-// TestForeachErrors: the first failure ends it, or none does.
+// TestForeachErrors: the first failure ends the loop, or no failure does.
 func TestForeachErrors(t *testing.T) {
 	for _, row := range []struct{ more, status, x string }{
 		{"", event.Failed, "a\nb"},
@@ -126,7 +126,7 @@ func TestForeachParallel(t *testing.T) {
 			for _, line := range strings.Fields(r.file("n")) {
 				most = max(most, int(line[0]-'0'))
 			}
-			if most > row.most { // that so many do, each of the first has waited for
+			if most > row.most { // so many do run at once: each of the first has waited for the others
 				t.Errorf("%d rounds ran at once, want %d", most, row.most)
 			}
 		})

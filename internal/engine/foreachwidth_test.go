@@ -11,8 +11,9 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestAForeachFindsItsWidth: it takes one more at once while all are used and take no
-// longer, half as many where one is refused, and never has more rounds at work than it says.
+// TestAForeachFindsItsWidth: the loop runs one more round at once while all slots are used
+// and rounds take no longer. It halves the number when a round is refused. It never runs
+// more rounds than it says.
 func TestAForeachFindsItsWidth(t *testing.T) {
 	t.Parallel()
 	v := &virtual{took: time.Second, limited: "limited", fails: func(string, int, time.Duration) bool { return false }}
@@ -56,8 +57,8 @@ commands:
       - shell: echo "done ${item}" >> $EV/log
 `
 
-// TestTheWidthOfAForeachGoesOnAfterAKill: a resume continues with the width that was
-// recorded last, and every value is done.
+// TestTheWidthOfAForeachGoesOnAfterAKill: a resume continues with the last recorded width,
+// and every value is done.
 func TestTheWidthOfAForeachGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	carried := false

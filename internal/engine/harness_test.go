@@ -18,10 +18,9 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// bench is a directory with a workflow file, a store for its runs, and a
-// directory ev outside of both, where steps leave what a test looks at. In the
-// texts that run and write take, @EV@ and @DIR@ are the directories and @URL@
-// is the address of b.url.
+// bench is a directory with a workflow file, a store for its runs, and a directory ev
+// outside of both, where steps leave what a test checks. In the texts of run and write,
+// @EV@ and @DIR@ stand for the directories and @URL@ for the address of b.url.
 type bench struct {
 	t             *testing.T
 	home, dir, ev string
@@ -34,7 +33,7 @@ type bench struct {
 // stand-in for the claude CLI (standin_test.go).
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	// Not t.TempDir: the name of a test may mean something to a shell.
+	// Not t.TempDir: the name of a test may have characters that a shell treats specially.
 	root, err := os.MkdirTemp("", "bide-*")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +57,8 @@ func newBench(t *testing.T) *bench {
 	if err := os.Symlink(self, filepath.Join(bin, "claude")); err != nil {
 		t.Fatal(err)
 	}
-	// A program with the race detector sleeps for a second when it ends well, if it is not told otherwise.
+	// By default, a program with the race detector sleeps for a second before it ends with
+	// status 0.
 	b.opt.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + root, "EV=" + b.ev, "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=0"}
 	b.opt.Isolation = "none"
 	return b
@@ -80,7 +80,8 @@ func (b *bench) write(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	// What is run must not be open for writing in a child that another test forks.
+	// A program that is started must not be open for writing in a child that another test
+	// forks.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(b.fill(text)), 0o644); err != nil {
@@ -94,8 +95,8 @@ var (
 	errRepo  error
 )
 
-// git makes the working directory a repository with one commit on main, and
-// lets the run isolate itself as it sees fit. It is called before write.
+// git makes the working directory a repository with one commit on main, and leaves the
+// choice of isolation to the run. It is called before write.
 func (b *bench) git() {
 	b.t.Helper()
 	repoOnce.Do(func() {
@@ -172,7 +173,7 @@ func (b *bench) parse(text string) *workflow.File {
 	return f
 }
 
-// try is run; a run that could not begin is its error.
+// try is run for a run that may fail to begin: it then gives the error.
 func (b *bench) try(ctx context.Context, text string) (*ran, error) {
 	b.t.Helper()
 	store, err := journal.OpenStore(b.home)
@@ -197,8 +198,8 @@ func (b *bench) try(ctx context.Context, text string) (*ran, error) {
 	return r, err
 }
 
-// thrice tries something up to three times, until it is not wrong: what takes
-// seconds longer than it should, three times, is not a machine that stood still.
+// thrice tries something up to three times, until it is not wrong. If it takes seconds too
+// long three times, the reason is not a busy machine.
 func thrice(t *testing.T, try func() (wrong string)) {
 	t.Helper()
 	wrong := ""
@@ -224,8 +225,8 @@ func (b *bench) appears(name string) {
 	}
 }
 
-// file is what a step left in ev, without its last line end; "-" where there
-// is no such file.
+// file gives what a step left in ev, without its last line end; "-" if there is no such
+// file.
 func (r *ran) file(name string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(filepath.Join(r.ev, name))
@@ -275,7 +276,7 @@ func (r *ran) noted(text string) bool {
 	return false
 }
 
-// story is what went wrong in a run, for the messages of a failed test.
+// story gives what went wrong in a run, for the messages of a failed test.
 func (r *ran) story() string {
 	var b strings.Builder
 	for _, e := range r.events {

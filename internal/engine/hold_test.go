@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// heldFlow is a map whose items fail alike until nine attempts have: it is held, probed,
-// and comes to its end by itself.
+// heldFlow is a map whose items fail with the same error until there were nine attempts. It
+// is held, probed, and then completed without help.
 const heldFlow = `
 name: held
 mode: mapreduce
@@ -32,14 +32,14 @@ error_policy:
   same_error: {count: 3, close: 2, probe: {initial_delay: 2ms, backoff: fixed}}
 `
 
-// canaryFlow is a map whose first items fail, by which it is held.
+// canaryFlow is a map that is held because its first items fail.
 var canaryFlow = strings.Replace(strings.Replace(heldFlow, "max_parallel: 1\n", "max_parallel: 2\n  canary: 2\n", 1), "count: 3", "count: 30", 1)
 
-// skippedFlow is heldFlow, and what fails before the map is held is left out.
+// skippedFlow is heldFlow, but items that fail before the hold are skipped.
 var skippedFlow = heldFlow + "  on_item_failure: skip\n"
 
-// TestHeldRunIsKilledAtEachEvent: whatever the hold was at when the run was killed, the
-// resume ends it as a run that nobody disturbed: no dead letter, each item done.
+// TestHeldRunIsKilledAtEachEvent: wherever a held run was killed, the resume ends it like
+// an undisturbed run: no dead letter, and each item done.
 func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
 	flows := map[string]string{"same error": heldFlow, "canary": canaryFlow}
 	if chaos() > 0 {
@@ -56,8 +56,8 @@ func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
 func killedWhileHeld(t *testing.T, flow string) {
 	t.Helper()
 	held := false
-	// The short form has event 63, after which an attempt has failed of which the end is
-	// not on record: the hold may be over when it is looked at again.
+	// The short form takes event 63. After it, an attempt has failed whose end is not on
+	// record: the hold may be over when it is checked again.
 	killedAtEach(t, flow, 3, 5, 0, func(k *kill) {
 		held = held || k.state.Hold != nil
 		if !k.resume() {
@@ -82,12 +82,12 @@ func killedWhileHeld(t *testing.T, flow string) {
 type kill struct {
 	*bench
 	at     int
-	status int // with which a resume is to end
+	status int // the exit status that a resume must have
 	events []event.Event
 	state  *journal.State
 }
 
-// resume takes the run to its end. It is false where it had ended before.
+// resume completes the run. It is false if the run had ended before.
 func (k *kill) resume() bool {
 	k.t.Helper()
 	if !k.state.Finished.IsZero() {
@@ -102,9 +102,9 @@ func (k *kill) resume() bool {
 	return true
 }
 
-// killedAtEach runs a file that ends with an exit status, kills it at its events, each time
-// anew, and has each such run looked at: at every one in the long form, else from first on,
-// by step.
+// killedAtEach runs a file that ends with an exit status, and kills it at its events, in a
+// new run each time. look checks each of these runs. The long form takes every event; the
+// short form takes every step-th, beginning with first.
 func killedAtEach(t *testing.T, flow string, first, step, status int, look func(k *kill)) {
 	t.Helper()
 	if chaos() > 0 {
@@ -131,8 +131,8 @@ func killedAtEach(t *testing.T, flow string, first, step, status int, look func(
 	}
 }
 
-// repairFlow is a map that only the repair in its on_hold mends, which is cut short when it
-// runs for the first time.
+// repairFlow is a map that only the repair in its on_hold can repair. The repair is cut
+// short when it runs for the first time.
 const repairFlow = `
 name: repair
 mode: mapreduce
@@ -163,9 +163,9 @@ error_policy:
       - shell: echo mended >> $EV/log; touch $EV/key
 `
 
-// TestRepairThatWasCutShortRunsAgain: on_hold is for a hold, and not for a process: what of it
-// had not ended runs again in the next one, with the texts that it had, and what had ended does
-// not.
+// TestRepairThatWasCutShortRunsAgain: on_hold belongs to a hold and not to a process. Its
+// steps that had not ended run again in the next process, with the texts that they had.
+// Steps that had ended do not.
 func TestRepairThatWasCutShortRunsAgain(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *bench, p *process){
@@ -205,8 +205,9 @@ func TestRepairThatWasCutShortRunsAgain(t *testing.T) {
 	}
 }
 
-// TestStopWhileAProbeRuns: a probe that ends in the grace of a stop, and fails of what the map
-// is held for, costs its item no more than any other: it is no dead letter.
+// TestStopWhileAProbeRuns: a probe ends in the grace of a stop, with the failure for which
+// the map is held. That costs its item no more than any other failure: it is no dead
+// letter.
 func TestStopWhileAProbeRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

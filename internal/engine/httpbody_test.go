@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// someBytes are n bytes of all kinds, which do not end with a line end.
+// someBytes gives n bytes of all kinds that do not end with a line end.
 func someBytes(n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -43,7 +43,7 @@ func (b *bench) bytesServer() *atomic.Int64 {
 	return n
 }
 
-// The body of an answer is had whole, or its step fails and says so; it is cut only where
+// The body of an answer is read whole, or its step fails and says so. It is cut only if
 // nothing reads it.
 func TestBodyLongerThanMaxBody(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestBodyLongerThanMaxBody(t *testing.T) {
 	}
 }
 
-// A file that output_file names has what was printed, byte for byte.
+// The file that output_file names has what was printed, byte for byte.
 func TestOutputFileByteForByte(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

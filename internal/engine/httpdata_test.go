@@ -21,8 +21,8 @@ type got struct {
 	header      http.Header
 }
 
-// readingServer keeps the requests that it gets, and redirects those to /redirect to another
-// address.
+// readingServer keeps the requests that it gets, and redirects those for /redirect to
+// another address.
 func readingServer(t *testing.T, to string, code int) (address string, all func() []got) {
 	t.Helper()
 	var mu sync.Mutex
@@ -44,7 +44,8 @@ func readingServer(t *testing.T, to string, code int) (address string, all func(
 	}
 }
 
-// What data there are in an address stays where the file has them, whatever they are.
+// Data in an address stays in the part of the address where the file has it, whatever it
+// contains.
 func TestDataInAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"a b", "../../admin", "x?delete=1", "y#frag", "@localhost/echo", "%2e%2e/up", "a&b=c", "a+b", "ä/ö", `\..\x`, ";v=1", "a//b", ":1"} {
@@ -74,7 +75,7 @@ func TestDataInAnAddress(t *testing.T) {
 	}
 }
 
-// Data choose neither the server nor another path; what the author or the caller wrote may.
+// Data cannot choose the server or another path; text from the author or the caller can.
 func TestDataChooseNoServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ address, item, says string }{
@@ -119,7 +120,7 @@ func TestDataChooseNoServer(t *testing.T) {
 	}
 }
 
-// Data in a JSON body are what they are, and change nothing around them.
+// Data in a JSON body stays one value, and changes nothing before or after it.
 func TestDataInAJSONBody(t *testing.T) {
 	t.Parallel()
 	const hostile = "say \"hi\", \"admin\": \"1\\\n"
@@ -164,8 +165,8 @@ func TestDataInAJSONBody(t *testing.T) {
 	}
 }
 
-// Another server that an answer leads to gets no secret that the step has in a header or in
-// the body.
+// If an answer redirects to another server, that server gets no secret from the step's
+// headers or body.
 func TestRedirectToAnotherServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -176,7 +177,7 @@ func TestRedirectToAnotherServer(t *testing.T) {
 		says   string
 	}{
 		{http.StatusFound, "", true, event.Succeeded, ""},
-		{http.StatusFound, "${TOKEN}", true, event.Succeeded, ""}, // it is asked for with GET
+		{http.StatusFound, "${TOKEN}", true, event.Succeeded, ""}, // the redirected request is a GET
 		{http.StatusTemporaryRedirect, "plain", true, event.Succeeded, ""},
 		{http.StatusTemporaryRedirect, "${TOKEN}", true, event.Failed, "its body has a secret in it"},
 		{http.StatusTemporaryRedirect, "${TOKEN}", false, event.Succeeded, ""},

@@ -8,9 +8,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// An item that only makes files that git ignores has lost them at its end: it is degraded,
-// and its files are named. What the setup made, and what tools keep for themselves, is no
-// output.
+// An item that only makes files that git ignores loses them at its end: it is degraded, and
+// its files are named. Files from the setup, and caches of tools, do not count.
 func TestOutputsThatGitIgnores(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// hostile are texts that would run something if they came into a shell text as
-// they are. Each tries to make the file named pwned.
+// hostile are texts that would run something if they were pasted into a shell text
+// unchanged. Each tries to make the file named pwned.
 var hostile = []string{
 	"$(touch pwned)",
 	"`touch pwned`",
@@ -39,8 +39,8 @@ var hostile = []string{
 	"$'\\x27; touch pwned #'",
 }
 
-// quotedPlaces are the places of a shell text in which a value has to arrive
-// as it is; § stands for the reference.
+// quotedPlaces are the places in a shell text where a value must arrive unchanged; § stands
+// for the reference.
 var quotedPlaces = map[string]string{
 	"double quotes":     `printf %s "§" > @EV@/x`,
 	"within words":      `printf %s "<§>" | sed -e '1s/^<//' -e '$s/>$//' > @EV@/x`,
@@ -58,16 +58,15 @@ var quotedPlaces = map[string]string{
 	"a function":        "f() { printf %s \"$1\" > @EV@/x; }\nf \"§\"",
 }
 
-// barePlaces are those in which a value is split at blanks, as a pasted word
-// would be.
+// barePlaces are those where a value is split at blanks, like a pasted word.
 var barePlaces = map[string]string{
 	"an argument":   `set -f; printf '%s ' § > @EV@/x`,
 	"a for":         `set -f; for w in §; do printf '%s ' "$w"; done > @EV@/x`,
 	"a redirection": `true § > @EV@/x`,
 }
 
-// sources are the ways of a value into the run: the file with the hole STEP
-// for the step that uses it, and the reference.
+// sources are the ways in which a value comes into the run: the file, where STEP is
+// replaced by the step that uses the value, and the reference.
 var sources = map[string]struct{ file, ref string }{
 	"an item": {"map:\n  input: items.json\n  agent_template:\n    - shell: STEP", "${item.v}"},
 	"a captured output": {`commands:
@@ -84,7 +83,7 @@ var sources = map[string]struct{ file, ref string }{
 	"an inherited variable": {"commands:\n  - shell: STEP", "${env.HOSTILE}"},
 }
 
-// try runs a shell text with a value from a source; it gives what arrived.
+// tryValue runs a shell text with a value from a source and gives what arrived.
 func tryValue(t *testing.T, source, value, text string) string {
 	t.Helper()
 	b := newBench(t)
@@ -118,15 +117,16 @@ func tryValue(t *testing.T, source, value, text string) string {
 	return string(got)
 }
 
-// TestDataIsNeverCode brings each hostile text by each way into each place: it
-// never runs, and it arrives as it was.
+// TestDataIsNeverCode takes each hostile text from each source to each place: it never
+// runs, and it arrives unchanged.
 func TestDataIsNeverCode(t *testing.T) {
 	for source := range sources {
 		for place, text := range quotedPlaces {
 			t.Run(source+" in "+place, func(t *testing.T) {
 				t.Parallel()
 				for i, value := range hostile {
-					// Each value by two ways, all ways with all places over the table.
+					// Each value takes two of the sources; the whole table has every source
+					// with every place
 					if (i+len(place)+len(source))%3 != 0 {
 						continue
 					}
@@ -178,7 +178,7 @@ commands:
 	r.want("x", "a\nc\nd")
 }
 
-// TestRawOptsOut: |raw pastes data as it is, and says so in the file.
+// TestRawOptsOut: |raw pastes data unchanged, which the file then says explicitly.
 func TestRawOptsOut(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -190,8 +190,8 @@ commands:
 	r.want("y", "echo a")
 }
 
-// TestHostileElsewhere: data in prompts, files, requests, directories and
-// messages is text, too.
+// TestHostileElsewhere: data in prompts, files, requests, directories and messages is also
+// only text.
 func TestHostileElsewhere(t *testing.T) {
 	for _, value := range hostile {
 		t.Run("", func(t *testing.T) {
@@ -226,9 +226,9 @@ commands:
 	}
 }
 
-// TestDataChoosesNoProgram: a variable of a step's environment that names a program is no
-// place for data, as in a shell text; the author's own values, and what |raw lets through,
-// are.
+// TestDataChoosesNoProgram: data cannot be in a variable of a step's environment that names
+// a program, as it cannot in a shell text. The author's own values, and values with |raw,
+// can.
 func TestDataChoosesNoProgram(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{

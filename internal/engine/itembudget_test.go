@@ -20,7 +20,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Each call takes 4 seconds, and each item may run for 10; for 15 where three agents are asked.
+// waitingFlows are maps in which each call takes 4 seconds and each item may run for 10;
+// for 15 if three agents are asked.
 var waitingFlows = map[string]struct {
 	flow string
 	// failed is how many items use up their time.
@@ -99,8 +100,8 @@ map:
 `},
 }
 
-// TestWaitsAreNoneOfTheTimeOfAnItem: an item that waits for something uses nothing of its
-// item_budget.time, and ends when its commands, requests and agents have run for so long.
+// TestWaitsAreNoneOfTheTimeOfAnItem: an item that waits uses nothing of its
+// item_budget.time. It ends when its commands, requests and agents have run that long.
 func TestWaitsAreNoneOfTheTimeOfAnItem(t *testing.T) {
 	t.Parallel()
 	for name, tt := range waitingFlows {
@@ -177,8 +178,8 @@ func TestWaitsAreNoneOfTheTimeOfAnItem(t *testing.T) {
 	}
 }
 
-// lives gives what is on record of a run that was cut short and resumed: for each life, the
-// facts of a type.
+// lives gives the facts of a type from the record of a run that was cut short and resumed,
+// for each life.
 func lives(events []event.Event, typ event.Type) [][]event.Event {
 	out := [][]event.Event{nil}
 	for _, e := range events {
@@ -192,8 +193,8 @@ func lives(events []event.Event, typ event.Type) [][]event.Event {
 	return out
 }
 
-// TestTheTimeOfAnItemGoesOn: after a kill, and after a stop, an item has the time that was
-// left of it, in which at most a tenth is forgotten.
+// TestTheTimeOfAnItemGoesOn: after a kill, and after a stop, an item has the time that it
+// had left. At most a tenth is forgotten.
 func TestTheTimeOfAnItemGoesOn(t *testing.T) {
 	t.Parallel()
 	const flow = `
@@ -206,7 +207,7 @@ map:
   agent_template: [{shell: 'sleep 60'}]
 error_policy: {max_recoveries: 1000}
 `
-	const before = 11 // what is recorded of the run by its third tenth
+	const before = 11 // events in the record up to the third tenth
 	for _, how := range []string{"kill", "stop"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -259,8 +260,8 @@ error_policy: {max_recoveries: 1000}
 	}
 }
 
-// TestWhatAnAgentToldGoesOn: what an agent had told when its run was killed counts in the next
-// life, in the budget of its item and in all totals.
+// TestWhatAnAgentToldGoesOn: the usage that an agent had reported when its run was killed
+// counts in the next life, in the budget of its item and in all totals.
 func TestWhatAnAgentToldGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// paidFlow is a map whose first step must not be paid twice: what it gives is
-// read by the others. Where the work is in worktrees, it is committed.
+// paidFlow is a map whose first step must not run twice: it costs money, and the other
+// steps read its result. In worktrees, the work is committed.
 const paidFlow = `
 name: paid
 mode: mapreduce
@@ -90,8 +90,8 @@ func (b *bench) checkPaid(isolation string, finished map[string]int) {
 	}
 }
 
-// TestFinishedStepsOfItemsKilled kills a run at each event (in a normal run at
-// some of them): a step of an item that has ended is not run again.
+// TestFinishedStepsOfItemsKilled kills a run at each event (some of them in a normal run):
+// a step of an item that has ended does not run again.
 func TestFinishedStepsOfItemsKilled(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"none", "worktree"} {
@@ -131,8 +131,8 @@ func TestFinishedStepsOfItemsKilled(t *testing.T) {
 	}
 }
 
-// TestFinishedStepsOfItemsInterrupted stops a run while the first step of an
-// item runs, which comes to its end; the item continues with the next one.
+// TestFinishedStepsOfItemsInterrupted stops a run during the first step of an item. The
+// step is completed, and the resumed item continues with the next one.
 func TestFinishedStepsOfItemsInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"none", "worktree"} {

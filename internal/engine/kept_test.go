@@ -21,9 +21,9 @@ func numbered(name string, n int) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// TestLargeOutputsStandOnce: what rounds and steps print is in their logs alone. The
-// journal refers to it, and a later life of the run reads all of it in every form in which
-// variables have it.
+// TestLargeOutputsStandOnce: what rounds and steps print is only in their logs. The journal
+// refers to the logs, and a later life of the run reads the whole output, in every form in
+// which variables have it.
 func TestLargeOutputsStandOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -90,12 +90,13 @@ commands:
 		}
 		size += info.Size()
 	}
-	if size > 1_500_000 { // the outputs are 8 × 220,000 bytes; they stood in it 4.2 MB long
+	if size > 1_500_000 { // the outputs are 8 × 220,000 bytes; a journal with all of them had 4.2 MB
 		t.Errorf("the journal has %d bytes", size)
 	}
 }
 
-// TestAnOutputWhoseLogIsGone: what a step would read is an error, not another text.
+// TestAnOutputWhoseLogIsGone: if a step reads an output that is gone, that is an error, not
+// a different text.
 func TestAnOutputWhoseLogIsGone(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"rm", "truncate -s 100", "sed -i s/1/2/"} {
@@ -115,8 +116,9 @@ commands:
 	}
 }
 
-// TestOutputsOfItemsStandOnce: so is what the steps of items print. An item that was
-// interrupted behind such a step reads all of it, and so does what follows the map.
+// TestOutputsOfItemsStandOnce: the same holds for what the steps of items print. An item
+// that was interrupted after such a step reads the whole output, and so do the steps after
+// the map.
 func TestOutputsOfItemsStandOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

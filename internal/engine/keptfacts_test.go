@@ -25,8 +25,8 @@ import (
 
 var keepFacts = flag.Bool("keep-facts", false, "write testdata/facts anew")
 
-// keptFlows are files with none of the keys that judge a run as a whole: same_error, canary,
-// limits, a width that is found out, chains of agents, item_budget.
+// keptFlows are files that have none of the keys that judge a run as a whole: same_error,
+// canary, limits, a width that is found out, chains of agents, item_budget.
 var keptFlows = map[string]string{
 	"map": `
 name: map
@@ -85,9 +85,9 @@ commands:
 `,
 }
 
-// TestFactsWithoutTheNewKeys: what a run records that has none of those keys is, byte for
-// byte, what the program recorded before there were any. The facts of runs in virtual time
-// are kept in testdata/facts; the program wrote them that was there before same_error.
+// TestFactsWithoutTheNewKeys: a run without those keys records the same facts, byte for
+// byte, as the program did before these keys existed. Facts of runs in virtual time are
+// kept in testdata/facts; the program before same_error wrote them.
 func TestFactsWithoutTheNewKeys(t *testing.T) {
 	t.Parallel()
 	for name, text := range keptFlows {
@@ -115,9 +115,9 @@ func TestFactsWithoutTheNewKeys(t *testing.T) {
 	}
 }
 
-// past takes out of a fact what was added since for other reasons: that rounds are on record,
-// what jitter has drawn, what a server asked for, why no attempt follows, the text of a step.
-// It is false where the whole fact was.
+// past removes from a fact what was added later for other reasons: rounds, the draws of
+// jitter, what a server asked for, why no attempt follows, and the text of a step. It is
+// false if the whole fact was added later.
 func past(e *event.Event) bool {
 	e.Seq = 0
 	switch e.Type {

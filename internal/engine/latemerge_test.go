@@ -8,8 +8,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// lateFlow has two items, of which the second is red together with src/user, and V, which
-// only setup knows, in its verify.
+// lateFlow has two items. The second is red together with src/user. Its verify uses V,
+// which only setup sets.
 const lateFlow = `
 name: late
 mode: mapreduce
@@ -25,8 +25,8 @@ merge_queue:
   verify: test ! -e ${V} -o ! -e src/b
 `
 
-// lateBench has a run of a flow that ended with its work in a branch, while main has
-// src/user since.
+// lateBench gives a bench with a run whose work was left in a branch. Since then, main has
+// got src/user.
 func lateBench(t *testing.T, flow string) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -45,8 +45,8 @@ func lateBench(t *testing.T, flow string) *bench {
 	return b
 }
 
-// mergeLater merges what the last run left, which has an exit status and a status after it,
-// and gives what is printed.
+// mergeLater merges what the last run left, checks the exit status and the run's status
+// after it, and gives what was printed.
 func (b *bench) mergeLater(exit int, status string, args ...string) string {
 	b.t.Helper()
 	p := b.start("bide", append([]string{"worktree", "merge"}, args...)...)
@@ -60,8 +60,8 @@ func (b *bench) mergeLater(exit int, status string, args ...string) string {
 	return p.text()
 }
 
-// What `bide worktree merge` merges passes the verify of the merge queue with the branch as
-// it is now, as what the end of a run merges does.
+// What `bide worktree merge` merges must pass the verify of the merge queue together with
+// the branch as it is now, like the merge at the end of a run.
 func TestMergeAfterTheEndIsVerified(t *testing.T) {
 	t.Parallel()
 	b := lateBench(t, lateFlow)
@@ -106,8 +106,8 @@ func TestMergeWithoutTheVerify(t *testing.T) {
 	}
 }
 
-// What was verified is merged without a second verify, and with --no-verify as well it is
-// good.
+// Work that was verified is merged without a second verify. It counts as good also with
+// --no-verify.
 func TestMergeAfterTheEndOfWhatWasVerified(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -137,8 +137,8 @@ merge_queue:
 	}
 }
 
-// A run that was refused at its end is refused afterwards as well, and leaves no branch that
-// says of itself that it has work.
+// A merge that was refused at the end of a run is also refused afterwards. It leaves no
+// branch that claims to have work.
 func TestMergeOfARefusedRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -166,7 +166,7 @@ reduce:
 	}
 }
 
-// Where the file of the run cannot be had, neither can its verify.
+// If the file of the run cannot be read, its verify cannot run.
 func TestMergeWithoutTheFile(t *testing.T) {
 	t.Parallel()
 	b := lateBench(t, "secrets: {S: a-long-secret-value}"+lateFlow)
@@ -181,7 +181,7 @@ func TestMergeWithoutTheFile(t *testing.T) {
 	}
 }
 
-// A check that was red on what the items began with, and was allowed to be, is no bar to the
+// A check that was red before the items began, and was allowed to be, does not prevent the
 // merge after the end either.
 func TestMergeAfterTheEndWithARedBase(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/proc"
 )
 
-// partVar says which part the test binary plays when it is started by a test;
-// without it, it runs the tests.
+// partVar is the variable that says which part the test binary plays when a test starts it.
+// Without it, the binary runs the tests.
 const partVar = "BIDE_TEST_PART"
 
 // parts are the programs that the test binary can be, by the value of
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(play())
 	}
-	engine.LeaveOutCompanion() // of this process; what is killed are others
+	engine.LeaveOutCompanion() // in this process; the processes that are killed are others
 	status := m.Run()
 	if chaos() > 0 {
 		fmt.Fprintf(os.Stderr, "%s; BIDE_CHAOS_SEED=%d\n", tollLine(), chaosSeed())

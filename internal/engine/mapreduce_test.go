@@ -21,11 +21,11 @@ import (
 	"github.com/bide-dev/bide/internal/letters"
 )
 
-// The tests in virtual time run the whole engine with its journal in a bubble
-// of package synctest; what an agent does is an HTTP request that a function
-// answers, so that there is no process to wait for.
+// The tests in virtual time run the whole engine with its journal in a bubble of package
+// synctest. An agent's work is an HTTP request that a function answers, so there is no
+// process to wait for.
 
-// answers is a function as the other side of all requests.
+// answers is a function that answers all requests.
 type answers func(*http.Request) (*http.Response, error)
 
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -40,11 +40,10 @@ type virtual struct {
 	took  time.Duration // of each answer
 	quick string        // a path that is answered after 1 s
 	slow  string        // a path that is answered after an hour
-	// limited is a path that is answered with 429 the first time, to come back in
-	// 5 s.
+	// limited is a path that gets a 429 the first time, which asks to come back in 5 s.
 	limited string
-	// fails says whether the nth request for a path is answered with 500, at a
-	// time since the beginning. nil: none is.
+	// fails says whether the nth request for a path, at a time since the beginning, gets a
+	// 500. nil: none does.
 	fails func(path string, n int, at time.Duration) bool
 
 	mu     sync.Mutex
@@ -55,7 +54,7 @@ type virtual struct {
 	most   int
 }
 
-// visit is one request: for what, and when since the beginning, in seconds.
+// visit is one request: its path, and when it came, in seconds since the beginning.
 type visit struct {
 	path string
 	at   float64
@@ -100,7 +99,7 @@ func (v *virtual) answer(r *http.Request) (*http.Response, error) {
 	return reply(200, "ok "+path)
 }
 
-// times are those of the requests for a path, or of all with "".
+// times gives the times of the requests for a path; with "", of all requests.
 func (v *virtual) times(path string) []float64 {
 	var out []float64
 	for _, x := range v.visits {
@@ -111,7 +110,7 @@ func (v *virtual) times(path string) []float64 {
 	return out
 }
 
-// fails of a list of paths: always.
+// broken makes all requests for some paths fail.
 func broken(paths ...string) func(string, int, time.Duration) bool {
 	return func(path string, _ int, _ time.Duration) bool { return slices.Contains(paths, path) }
 }
@@ -147,8 +146,8 @@ func wantTimes(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// TestBreakerHoldsTheMap: five failures in a row open the breaker for 30 s;
-// then so many agents probe as are allowed, and no more.
+// TestBreakerHoldsTheMap: five failures in a row open the breaker for 30 s. Then as many
+// agents probe as are allowed, and no more.
 func TestBreakerHoldsTheMap(t *testing.T) {
 	t.Parallel()
 	policy := "error_policy:\n  circuit_breaker: {failure_threshold: 5, timeout: 30s, success_threshold: 3, half_open_requests: 2}"
@@ -179,9 +178,9 @@ func TestBreakerHoldsTheMap(t *testing.T) {
 		inTime(t, v, func(b *bench) {
 			r := b.run(list(20, policy, "  max_parallel: 8"))
 			r.status(event.CompletedWithFailures)
-			// At 1 s four have failed and make room before the fifth fails and
-			// opens it. Two probe at 31 s and fail; two at 62 s and two at
-			// 63 s, the third success of which closes it.
+			// At 1 s four have failed and made room, before the fifth fails and opens the
+			// breaker. Two probe at 31 s and fail. Two probe at 62 s and two at 63 s; the
+			// third success closes it.
 			got := v.times("")
 			wantTimes(t, "starts", got[:18], []float64{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 31, 31, 62, 62, 63, 63})
 			if got[18] < 64 {
@@ -206,8 +205,8 @@ func TestBreakerHoldsTheMap(t *testing.T) {
 	})
 }
 
-// TestMapStopsWhereThePolicySays counts the starts of agents, one after
-// another, until a bound stops the map.
+// TestMapStopsWhereThePolicySays counts the starts of agents, one after another, until a
+// limit stops the map.
 func TestMapStopsWhereThePolicySays(t *testing.T) {
 	t.Parallel()
 	failing := func(list ...int) func(string, int, time.Duration) bool {
@@ -295,8 +294,7 @@ func TestMapStopsWhereThePolicySays(t *testing.T) {
 	}
 }
 
-// TestRunningAgentsEndWhenTheMapStops: no new item starts, those that run come
-// to their end.
+// TestRunningAgentsEndWhenTheMapStops: no new item starts, and running items are completed.
 func TestRunningAgentsEndWhenTheMapStops(t *testing.T) {
 	t.Parallel()
 	v := &virtual{took: time.Minute, fails: broken("1")}
@@ -398,8 +396,7 @@ func TestStartDelayIsARamp(t *testing.T) {
 	})
 }
 
-// TestErrorsAreShownWhenThePolicySays looks at the notes between the ends of
-// items.
+// TestErrorsAreShownWhenThePolicySays checks the notes between the ends of items.
 func TestErrorsAreShownWhenThePolicySays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ policy, want string }{
@@ -433,7 +430,7 @@ func TestErrorsAreShownWhenThePolicySays(t *testing.T) {
 	}
 }
 
-// TestAgentTimeouts: what becomes of an item whose agent takes too long.
+// TestAgentTimeouts: what happens to an item whose agent takes too long.
 func TestAgentTimeouts(t *testing.T) {
 	t.Parallel()
 	slow := func(config string) string {
@@ -487,8 +484,8 @@ map:
 	}
 }
 
-// TestTimeoutStopsTheProcessTree: nothing of an agent that took too long is
-// left running, also what ignores SIGTERM or has left its group.
+// TestTimeoutStopsTheProcessTree: no process of an agent that took too long is left
+// running, even if it ignores SIGTERM or has left its group.
 func TestTimeoutStopsTheProcessTree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -520,7 +517,8 @@ map:
 	}
 }
 
-// TestCustomHandler: it gets the item and its error, and the item is handled.
+// TestCustomHandler: the handler gets the item and its error, and the item counts as
+// handled.
 func TestCustomHandler(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -546,8 +544,8 @@ reduce:
 	}
 }
 
-// TestInterruptedHandler: a handler that is due survives an interrupt between
-// the end of its item and its first step, and reads what it would have read.
+// TestInterruptedHandler: an interrupt between the end of an item and the first step of its
+// handler does not lose the handler, and the handler reads the same values.
 func TestInterruptedHandler(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -594,8 +592,8 @@ reduce:
 	}
 }
 
-// TestRetryOfItemsThenDeadLetter: on_item_failure: retry without retry_config
-// means the default policy and then a dead letter.
+// TestRetryOfItemsThenDeadLetter: on_item_failure: retry without retry_config means the
+// default policy, and then a dead letter.
 func TestRetryOfItemsThenDeadLetter(t *testing.T) {
 	t.Parallel()
 	v := &virtual{fails: broken("2")}
@@ -697,8 +695,8 @@ reduce:
 	}
 }
 
-// TestRateLimitPausesTheMap: an answer that says "later" holds back all agents,
-// uses up no attempt, and no item fails.
+// TestRateLimitPausesTheMap: when an agent answers "later", all agents wait, no attempt is
+// used up, and no item fails.
 func TestRateLimitPausesTheMap(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -726,9 +724,9 @@ map:
 	}
 }
 
-// TestRateLimitLongerThanMaxWait stops the map, also where two agents are turned away at
-// once; no item is to blame. A resume keeps to max_wait: before the end of the limit it
-// stops without asking, and after it, it continues.
+// TestRateLimitLongerThanMaxWait: such a limit stops the map, also if it rejects two agents
+// at once. No item is to blame. A resume also respects max_wait: before the end of the
+// limit it stops without asking, and after it, it continues.
 func TestRateLimitLongerThanMaxWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -756,9 +754,9 @@ map:
 	}
 }
 
-// TestRateLimitLongerThanMaxWaitForAll: nobody waits for the end of such a limit: not an item
-// that asks its agent later, nor one that waits for the end of a shorter limit. Their
-// finished steps are not done again, and the map is over at once.
+// TestRateLimitLongerThanMaxWaitForAll: no item waits for the end of such a limit: not an
+// item that asks its agent later, nor one that is waiting for a shorter limit. Their
+// finished steps do not run again, and the map ends immediately.
 func TestRateLimitLongerThanMaxWaitForAll(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{"at once": "9999", "after a shorter one": "600"} {
@@ -803,8 +801,8 @@ map:
 	}
 }
 
-// TestCostBudget: a budget that is spent stops new items; an agent that runs
-// comes to its end.
+// TestCostBudget: once the budget is spent, no new item starts, and a running agent is
+// completed.
 func TestCostBudget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -845,8 +843,8 @@ map:
 	}
 }
 
-// TestAsRecorded: dead letters run again with the file and its imports as they were,
-// although they have changed, where that is asked for.
+// TestAsRecorded: if asked for, dead letters run again with the recorded file and imports,
+// although these have changed.
 func TestAsRecorded(t *testing.T) {
 	t.Parallel()
 	for _, changed := range []string{"flow.yml", "sub.yml"} {
@@ -881,7 +879,7 @@ func TestAsRecorded(t *testing.T) {
 	}
 }
 
-// itemResult is what a reduce reads of an item in map.results_file.
+// itemResult is what a reduce step reads about an item in map.results_file.
 type itemResult struct {
 	ID      string `json:"item_id"`
 	Success bool

@@ -20,8 +20,8 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// queueCheck is what the work of items must pass. A file with "bad" in it is red by
-// itself; some files are red together only.
+// queueCheck is the check that the work of items must pass. A file with "bad" in it is red
+// by itself. Some files are red only together.
 const queueCheck = `grep -rql bad src && { echo "bad in src"; exit 1; }
 test -e src/left -a -e src/right && { echo "left and right"; exit 1; }
 test -e src/new -a -e src/renamed && { echo "new uses what was renamed"; exit 1; }
@@ -60,7 +60,7 @@ error_policy:
 `, strings.Join(list, ", "), parallel)
 }
 
-// queueBench is a bench whose repository has what the items change.
+// queueBench is a bench whose repository has the files that the items change.
 func queueBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -76,8 +76,8 @@ func queueBench(t *testing.T) *bench {
 	return b
 }
 
-// lands checks what a run of queueFlow has on main, by what its items do and by the check
-// itself, and that each item that is not there is a dead letter that says why.
+// lands checks main after a run of queueFlow, from what its items do and with the check
+// itself. Each item that is not on main must be a dead letter that says why.
 func (b *bench) lands() {
 	t := b.t
 	t.Helper()
@@ -110,7 +110,7 @@ func (b *bench) lands() {
 	b.proven(has)
 }
 
-// proven holds the dead letters and the proof of the run against main.
+// proven compares the dead letters and the proof of the run with main.
 func (b *bench) proven(has func(string) bool) {
 	t := b.t
 	t.Helper()
@@ -184,7 +184,7 @@ func (b *bench) text(name string) string {
 	return string(text)
 }
 
-// Exactly the innocent items are merged, and each of the others says what it did.
+// Exactly the innocent items are merged, and each of the others says what it broke.
 func TestMergeQueue(t *testing.T) {
 	t.Parallel()
 	b := queueBench(t)
@@ -194,7 +194,7 @@ func TestMergeQueue(t *testing.T) {
 	if len(r.of(event.MergeVerified)) == 0 {
 		t.Error("nothing was verified")
 	}
-	// A byte of what a check printed, or a commit, is another one: the proof says so.
+	// One byte of a check's output, or a commit, is changed: the proof says so.
 	var d mapper.Result
 	for _, e := range r.of(event.ItemFinished) {
 		if e.Item == "i01" {
@@ -241,7 +241,7 @@ func TestMergeQueue(t *testing.T) {
 	}
 }
 
-// problems gives what is not as the last run has it on record.
+// problems gives the differences between the last run and its record.
 func (b *bench) problems() []proof.Problem {
 	b.t.Helper()
 	store, err := journal.OpenStore(b.home)
@@ -267,7 +267,7 @@ func (b *bench) problems() []proof.Problem {
 	return list
 }
 
-// A run with a merge queue that is killed at any event comes to the same end: no branch
+// A run with a merge queue that is killed at any event ends with the same result: no branch
 // is lost, none is merged twice, and nothing is merged unverified.
 func TestMergeQueueKilled(t *testing.T) {
 	t.Parallel()
@@ -300,7 +300,7 @@ func TestMergeQueueKilled(t *testing.T) {
 			}
 		}
 		b.quiet()
-		if !strings.Contains(b.output("git log --format=%s main"), "bide: queue") { // the first life was not killed, and asked nobody
+		if !strings.Contains(b.output("git log --format=%s main"), "bide: queue") { // the first life was not killed, and nobody approved the merge
 			if err := sh(b.dir, "git merge -q --no-ff $(git for-each-ref --format='%(refname:short)' 'refs/heads/bide/*') -m 'bide: queue'; git worktree prune"); err != nil {
 				t.Fatal(err)
 			}
@@ -312,13 +312,13 @@ func TestMergeQueueKilled(t *testing.T) {
 	t.Logf("%d runs, %d kills", runs, kills)
 }
 
-// A verify that is red by chance now and then refuses nobody.
+// A verify that is sometimes red by chance makes the queue refuse no item.
 func TestMergeQueueFlaky(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Yes = true
-	n, verify := 30, "test $((n % 5)) -gt 1" // red two times in a row, of five
+	n, verify := 30, "test $((n % 5)) -gt 1" // red two times in a row, out of five
 	if os.Getenv("BIDE_FIGURES") != "" {
 		n, verify = 200, "test $(od -An -N2 -tu2 /dev/urandom) -gt 6553" // red one time in ten, by chance
 	}
@@ -352,8 +352,8 @@ merge_queue:
 	}
 }
 
-// What a merge queue costs is what it verifies, and agents do not wait for it. BIDE_FIGURES=1
-// is the long form: 100 branches, 8 at a time, with a verify of one second.
+// A merge queue costs only its verifies, and agents do not wait for it. BIDE_FIGURES=1 is
+// the long form: 100 branches, 8 at a time, with a verify of one second.
 func TestMergeQueueCost(t *testing.T) {
 	t.Parallel()
 	n, batch, verify := 12, 4, 100*time.Millisecond
@@ -387,7 +387,7 @@ merge_queue: {batch: %d, flaky: 0, verify: sleep %g}
 	}
 	best := time.Duration(float64(n) / float64(batch) * float64(verify))
 	t.Logf("%d items, batches of %d: %d verifies in %v, %.2f times %v; the last agent ended after %v, the last merge after %v, %.2f times", n, batch, len(verified), sum, sum.Seconds()/best.Seconds(), best, agents, all, all.Seconds()/best.Seconds())
-	if most := (n+batch-1)/batch + 2; len(verified) > most { // the first batches are of those that are there by then
+	if most := (n+batch-1)/batch + 2; len(verified) > most { // the first batches have only the items that have arrived by then
 		t.Errorf("%d verifies, at most %d", len(verified), most)
 	}
 	if n == 100 && sum.Seconds() > 1.3*best.Seconds() {
@@ -400,8 +400,8 @@ merge_queue: {batch: %d, flaky: 0, verify: sleep %g}
 	}
 }
 
-// What the items start from is checked before any of them runs. With --allow-red-base an
-// item need not pass what fails there.
+// The commit that items start from is checked before any item runs. With --allow-red-base,
+// an item need not pass what fails there.
 func TestRedBase(t *testing.T) {
 	t.Parallel()
 	const flow = `
@@ -434,7 +434,7 @@ map:
 	}
 }
 
-// An item that is tried again is told what the check found; what a check leaves behind is
+// An item that is tried again gets the result of the check. What a check leaves behind is
 // nobody's work.
 func TestEvidenceIsToldToTheNextAttempt(t *testing.T) {
 	t.Parallel()
@@ -468,8 +468,8 @@ map:
 	}
 }
 
-// Where the user's branch has moved while items run, what is merged then is merged on top of it:
-// who breaks with it is refused, and all others land there.
+// If the user's branch moves while items run, later merges are made on top of it. An item
+// that breaks with it is refused, and all others land.
 func TestMergeQueueAndAMovedBranch(t *testing.T) {
 	t.Parallel()
 	b := queueBench(t)
@@ -499,8 +499,8 @@ merge_queue:
 	}
 }
 
-// Where it has moved since the last item was merged, and fails with what is merged, it stays
-// as it is.
+// If the branch moves after the last item was merged, and fails together with the merged
+// work, it is left unchanged.
 func TestMergeQueueAndABranchThatMovesLate(t *testing.T) {
 	t.Parallel()
 	b := queueBench(t)
@@ -526,8 +526,8 @@ reduce:
 	}
 }
 
-// downFlow is a map whose verify fails while $EV/down is there, which item 3 puts there. An
-// item that has "bad" in it fails all the same.
+// downFlow is a map whose verify fails while $EV/down exists. Item 3 makes that file. An
+// item with "bad" in it fails in any case.
 const downFlow = `
 name: down
 mode: mapreduce
@@ -576,8 +576,8 @@ func (b *bench) downLanded(events []event.Event) {
 	}
 }
 
-// While what is merged so far fails the verify, the queue is held as a map is: nobody is
-// blamed, on_hold runs once, agents continue, and it ends when the verify passes.
+// While the base fails the verify, the queue is on hold like a map: no item is blamed,
+// on_hold runs once, agents continue, and the hold ends when the verify passes.
 func TestMergeQueueIsHeld(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -595,8 +595,8 @@ func TestMergeQueueIsHeld(t *testing.T) {
 	}
 }
 
-// What is committed to the user's branch during the hold of a queue is verified with what is
-// merged so far: a mend there ends the hold.
+// What is committed to the user's branch during a hold of the queue is verified together
+// with the merged work: a repair there ends the hold.
 func TestMergeQueueIsMendedByACommit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -626,8 +626,8 @@ error_policy:
 	}
 }
 
-// A hold of the queue survives the process: the next one waits until the probe is due, and
-// has not forgotten what waits. bide control RUN probe verifies now.
+// A hold of the queue survives the process: the next process waits until the probe is due,
+// and still has the items that wait. bide control RUN probe verifies immediately.
 func TestMergeQueueIsHeldThroughAKill(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -661,8 +661,8 @@ func TestMergeQueueIsHeldThroughAKill(t *testing.T) {
 	b.downLanded(events)
 }
 
-// An interrupt while items wait in the queue leaves them waiting: the run is interrupted, and
-// a resume merges them.
+// If an interrupt comes while items wait in the queue, they keep waiting: the run is
+// interrupted, and a resume merges them.
 func TestMergeQueueIsInterrupted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -689,7 +689,7 @@ func TestMergeQueueIsInterrupted(t *testing.T) {
 	b.downLanded(events)
 }
 
-// With action: stop, the run stops where it would be held, and a resume continues.
+// With action: stop, the run stops instead of being held, and a resume continues.
 func TestMergeQueueStopsInsteadOfAHold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -714,7 +714,7 @@ func TestMergeQueueStopsInsteadOfAHold(t *testing.T) {
 	}
 }
 
-// evidence is what is in a file that the steps of a run write.
+// evidence gives the content of a file that the steps of a run write.
 func (b *bench) evidence(name string) string {
 	text, _ := os.ReadFile(filepath.Join(b.ev, name))
 	return string(text)
@@ -728,8 +728,8 @@ func (b *bench) bide(args ...string) string {
 	return p.text()
 }
 
-// What setup left uncommitted and an item removes is gone with a merge queue too, and
-// stays where the item is refused.
+// If an item removes a file that setup left uncommitted, it is removed with a merge queue
+// too. If the item is refused, the file stays.
 func TestMergeQueueTakesAwayWhatSetupLeft(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -15,8 +15,9 @@ import (
 )
 
 // TestFortyBranches merges 40 branches with culprits of every kind, eight at a time, in
-// batches of eight: the innocent ones land, and each culprit is a dead letter that says why.
-// It is a figure of the merge queue's page (BIDE_FIGURES=1); TestMergeQueue is its short form.
+// batches of eight. The innocent ones land, and each culprit is a dead letter that says
+// why. It gives a figure for the merge queue's page (BIDE_FIGURES=1). TestMergeQueue is its
+// short form.
 func TestFortyBranches(t *testing.T) {
 	if os.Getenv("BIDE_FIGURES") == "" {
 		t.Skip("BIDE_FIGURES=1 runs it")

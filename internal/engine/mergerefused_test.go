@@ -9,9 +9,9 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// Wherever git refuses what a merge queue does, the run stops, says what to do, and continues
-// when that is done: all is merged, once, and verified. What is no business of bide's own
-// git, as hooks and signatures are, does not stop it.
+// Wherever git refuses a call of a merge queue, the run stops and says what to do. When
+// that is done, it continues: everything is merged once, and verified. Hooks and signatures
+// do not concern bide's own git and do not stop it.
 func TestGitRefusesAMergeQueue(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct {
@@ -84,8 +84,8 @@ merge_queue:
 	}
 }
 
-// A merge queue is with whatever else a map has as without: killed when the work of an item
-// waits in it, the run continues, and all is merged once.
+// A merge queue works with every other feature of a map: killed while an item's work waits
+// in the queue, the run continues, and everything is merged once.
 func TestMergeQueueWith(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct{ name, keys, step, reduce, want string }{
@@ -152,7 +152,7 @@ reduce:
 				t.Errorf("the proof: %+v", bad)
 			}
 			if c.name == "unchanged items" {
-				if said := b.bide("run", "-y", "flow.yml"); !strings.Contains(said, "3 unchanged") && !strings.Contains(said, "4 unchanged") || len(b.lines()) > 5 { // the one that was in flight does not know on what it began
+				if said := b.bide("run", "-y", "flow.yml"); !strings.Contains(said, "3 unchanged") && !strings.Contains(said, "4 unchanged") || len(b.lines()) > 5 { // for the item in flight, the commit that it started from is not known
 					t.Errorf("it ran again: %s %q", said, b.lines())
 				}
 			}

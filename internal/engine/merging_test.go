@@ -29,9 +29,9 @@ reduce:
   - shell: echo "reduce ${map.successful} ${map.results[1].output}" >> $EV/log
 `
 
-// TestKilledAroundAMerge ends a run just before the work of an item is merged,
-// and just after that, before the item's end is recorded. An item whose work is
-// merged is finished by the resume; it would have nothing left to commit.
+// TestKilledAroundAMerge ends a run just before the work of an item is merged, or just
+// after that, before the item's end is recorded. The resume ends an item whose work is
+// merged without running it: it would have nothing left to commit.
 func TestKilledAroundAMerge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -78,9 +78,8 @@ func TestKilledAroundAMerge(t *testing.T) {
 	}
 }
 
-// killedInMerge gives a run that was killed at an event, before it recorded the
-// end of item b. The writer of the journal may be faster than the kill: then
-// another run is.
+// killedInMerge gives a run that was killed at an event, before it recorded the end of item
+// b. The writer of the journal may be faster than the kill; then it makes another run.
 func killedInMerge(t *testing.T, at, when string) *bench {
 	t.Helper()
 	for range 20 {
@@ -102,7 +101,7 @@ func killedInMerge(t *testing.T, at, when string) *bench {
 	return nil
 }
 
-// ended gives the item_finished of an item; nil for none.
+// ended gives the item_finished of an item; nil if there is none.
 func ended(events []event.Event, id string) *event.Event {
 	i := slices.IndexFunc(events, func(e event.Event) bool { return e.Type == event.ItemFinished && e.Item == id })
 	if i < 0 {
@@ -111,8 +110,8 @@ func ended(events []event.Event, id string) *event.Event {
 	return &events[i]
 }
 
-// TestErrorsOfEarlierLives: the summary's error classes are those of the whole
-// run, not only of the process that ended it.
+// TestErrorsOfEarlierLives: the error classes in the summary are those of the whole run,
+// not only of its last process.
 func TestErrorsOfEarlierLives(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -138,9 +137,9 @@ map:
 	}
 }
 
-// TestItemsTakeAwayWhatSetupLeft: a file that setup left uncommitted and an item moved
-// is where the item moved it, and nowhere else; one that an item merely might have changed
-// stays.
+// TestItemsTakeAwayWhatSetupLeft: an item moves a file that setup left uncommitted. The
+// file is then where the item moved it, and nowhere else. A file that an item only might
+// have changed stays.
 func TestItemsTakeAwayWhatSetupLeft(t *testing.T) {
 	t.Parallel()
 	for name, commit := range map[string]string{"committed": "git add -A && git commit -qm moved", "left": "true"} {
@@ -179,9 +178,9 @@ reduce:
 	}
 }
 
-// TestBeginsAnewAndIsKilled: where a step fails that was cut short, its item begins again, in
-// a worktree that was put back. A kill just after that does not have the steps taken for
-// done whose files are gone.
+// TestBeginsAnewAndIsKilled: if a step that was cut short fails, its item begins again in a
+// worktree that was put back. After a kill just then, steps whose files are gone must not
+// count as done.
 func TestBeginsAnewAndIsKilled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// served is an HTTP server on loopback that counts what it is asked.
+// served is an HTTP server on loopback that counts its requests.
 type served struct {
 	mu  sync.Mutex
 	log []string // method, path with query, body, header X-Test
@@ -50,7 +50,7 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, q *http.Request, n i
 	return s, srv.URL
 }
 
-// TestHTTPModules: what is asked, and what the answers mean.
+// TestHTTPModules: the requests that are made, and what the answers mean.
 func TestHTTPModules(t *testing.T) {
 	t.Parallel()
 	s, url := serve(t, func(w http.ResponseWriter, q *http.Request, n int) {
@@ -138,8 +138,8 @@ out refused = Refused() with retry: 1, fallback: error.class
 	}
 }
 
-// TestAgentModules: usage counts, rate limits pause without using up an
-// attempt, answers are parsed, inputs are no templates.
+// TestAgentModules: usage counts, rate limits pause without using up an attempt, answers
+// are parsed, and inputs are not templates.
 func TestAgentModules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -33,7 +33,7 @@ func (b *bench) pipeline(text string, inputs map[string]any) *ran {
 	return r
 }
 
-// tryPipeline is pipeline; a run that could not begin is its error.
+// tryPipeline is pipeline for a run that may fail to begin: it then gives the error.
 func (b *bench) tryPipeline(ctx context.Context, text string, inputs map[string]any) (*ran, error) {
 	b.t.Helper()
 	b.write("flow.cst", text)
@@ -107,8 +107,8 @@ func anyList(list []string) []any {
 	return out
 }
 
-// TestShellModulesGetTheirInputsAsData: on standard input as JSON, in the
-// environment as they are, whatever they are made of.
+// TestShellModulesGetTheirInputsAsData: on standard input as JSON, and in the environment
+// unchanged, whatever they contain.
 func TestShellModulesGetTheirInputsAsData(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -157,8 +157,8 @@ out others = Others([1, 2], true, maybe, 1.5)
 	}
 }
 
-// TestShellModulesWithLargeInputsAndOutputs: what no environment can hold comes
-// on standard input, and results are whole.
+// TestShellModulesWithLargeInputsAndOutputs: inputs that are too large for an environment
+// come on standard input, and results are whole.
 func TestShellModulesWithLargeInputsAndOutputs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -212,7 +212,7 @@ out g = Large(70000000) with fallback: error.message, retry: 3
 	}
 }
 
-// TestExitStatusesOfModules: what they mean is counted from outside.
+// TestExitStatusesOfModules counts from outside what exit statuses mean.
 func TestExitStatusesOfModules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -256,7 +256,7 @@ func TestExitStatusesOfModules(t *testing.T) {
 	}
 }
 
-// TestAModuleThatTakesTooLongIsEnded: with all that it started.
+// TestAModuleThatTakesTooLongIsEnded, with all that it started.
 func TestAModuleThatTakesTooLongIsEnded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -276,8 +276,8 @@ func TestAModuleThatTakesTooLongIsEnded(t *testing.T) {
 	}
 }
 
-// TestWhatModulesSayIsShownLive: standard error comes while the command still
-// runs; standard output is the result and is not shown.
+// TestWhatModulesSayIsShownLive: standard error is shown while the command is running.
+// Standard output is the result and is not shown.
 func TestWhatModulesSayIsShownLive(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -304,7 +304,7 @@ func TestWhatModulesSayIsShownLive(t *testing.T) {
 	}
 }
 
-// TestResultsOfModulesAreChecked: what is not of the declared type fails the
+// TestResultsOfModulesAreChecked: a result that is not of the declared type fails the
 // attempt, with a message that says what to do.
 func TestResultsOfModulesAreChecked(t *testing.T) {
 	t.Parallel()

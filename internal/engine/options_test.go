@@ -15,16 +15,16 @@ func waited(list ...float64) func(*ran) bool {
 	return func(r *ran) bool { return slices.Equal(r.delays(), ms(list...)) }
 }
 
-// noted is a step that notes each of its attempts in n and fails, with a policy
-// to which keys are added.
+// noted is a step that records each of its attempts in n and fails. Keys are added to its
+// policy.
 const noted = `
 - shell: echo a >> @EV@/n; exit 1
   retry_config:
     initial_delay: 10ms
 `
 
-// optionCells are the evidence that an option of retry_config takes effect,
-// in the form of the table of the steps' fields.
+// optionCells are the evidence that an option of retry_config has an effect, in the form of
+// the table of the steps' fields.
 var optionCells = []cell{
 	{field: "attempts", want: evidence{"n": "a\na"}, steps: noted + `
     attempts: 2 #F`},
@@ -113,8 +113,8 @@ var optionCells = []cell{
 // optionsElsewhere are those with a test of their own.
 var optionsElsewhere = map[string]string{"retry_budget_expires": "TestRenotedAndBudgetGoOn"}
 
-// TestOptionsTakeEffect runs a file for each option of a policy, with it and
-// without it: the evidence must be there, and must not be there.
+// TestOptionsTakeEffect runs a file for each option of a policy, with the option and
+// without it: the evidence must be there with it, and must not be there without it.
 func TestOptionsTakeEffect(t *testing.T) {
 	t.Parallel()
 	rows := map[string]bool{}
@@ -152,8 +152,8 @@ const failingModules = `
   shell: echo a >> $EV/n; sleep 15; echo slept
 `
 
-// callCells are the evidence that an option of a call takes effect: how often
-// the module ran, and the waits in milliseconds.
+// callCells are the evidence that an option of a call has an effect: how often the module
+// ran, and the waits in milliseconds.
 var callCells = []struct {
 	option, call, flag, n string
 	waits                 []float64

@@ -48,7 +48,7 @@ commands:
     capture: got
 `
 
-// crashFlow is a pipeline in which everything happens that takes time.
+// crashFlow is a pipeline that has everything that takes time.
 const crashFlow = `
 use stdlib.list
 use stdlib.collection
@@ -77,8 +77,8 @@ out some
 // crashKeys are the elements of the list.
 const crashKeys = 50
 
-// done are the keys of the calls whose end is on record. Their lines must not
-// come any more.
+// doneCalls gives the keys of the calls whose end is on record. Their lines must not come
+// any more.
 func doneCalls(events []event.Event) map[string]bool {
 	done := map[string]bool{}
 	for _, e := range events {
@@ -109,12 +109,12 @@ func doneCalls(events []event.Event) map[string]bool {
 	return done
 }
 
-// TestPipelinesKilledAtRandom: `kill -9` at any instant, many times, and the
-// pipeline gives what an undisturbed one gives; a call whose end is on record
-// is not made again; attempts are counted over all lives.
+// TestPipelinesKilledAtRandom: after `kill -9` at any moment, many times, the pipeline
+// gives what an undisturbed one gives. A call whose end is on record is not made again, and
+// attempts are counted over all lives.
 func TestPipelinesKilledAtRandom(t *testing.T) {
 	t.Parallel()
-	want := crashedPipeline(t, rand.New(rand.NewPCG(0, 1)), 0, new(int)) // the first one is left in peace
+	want := crashedPipeline(t, rand.New(rand.NewPCG(0, 1)), 0, new(int)) // the first one is not killed
 	killing(t, 10, 4, func(t *testing.T, _ int, rnd *rand.Rand, kills *int) {
 		got := crashedPipeline(t, rnd, 2+rnd.IntN(8), kills)
 		if got != want {
@@ -124,7 +124,7 @@ func TestPipelinesKilledAtRandom(t *testing.T) {
 	})
 }
 
-// crashedPipeline runs the pipeline through so many kills at most, counts them, and gives
+// crashedPipeline runs the pipeline through at most so many kills, counts them, and gives
 // its outputs.
 func crashedPipeline(t *testing.T, rnd *rand.Rand, most int, kills *int) (outputs string) {
 	b := newBench(t)
@@ -143,7 +143,7 @@ func crashedPipeline(t *testing.T, rnd *rand.Rand, most int, kills *int) (output
 		before := len(b.lines())
 		args := []string{"resume", "-q"}
 		switch {
-		case state.Status == event.Succeeded: // it was killed on its way out
+		case state.Status == event.Succeeded: // it was killed after it had recorded its end
 			b.checkCrashed(events, did)
 			return outputsOf(t, events)
 		case events == nil:
@@ -174,7 +174,7 @@ func crashedPipeline(t *testing.T, rnd *rand.Rand, most int, kills *int) (output
 	}
 }
 
-// checkCrashed: what must hold of the journal and outside, however often the run
+// checkCrashed checks what must be true of the journal and outside, however often the run
 // was killed.
 func (b *bench) checkCrashed(events []event.Event, did []string) {
 	b.t.Helper()
@@ -198,8 +198,8 @@ func (b *bench) checkCrashed(events []event.Event, did []string) {
 	if got := fmt.Sprint(failures["worn"]); got != "[1 2 3]" {
 		b.t.Errorf("the failed attempts of worn are %s, want [1 2 3]; %v", got, did)
 	}
-	// A kill between a failure and its record costs one attempt more of those
-	// outside, but none of those that count.
+	// A kill between a failure and its record adds one attempt outside, but none to those
+	// that count.
 	if got := fmt.Sprint(failures["flaky"]); got != "[1 2 3]" && !strings.HasPrefix("[1 2 3]", strings.TrimSuffix(got, "]")) {
 		b.t.Errorf("the failed attempts of flaky are %s; %v", got, did)
 	}
@@ -210,7 +210,7 @@ func (b *bench) checkCrashed(events []event.Event, did []string) {
 	}
 }
 
-// outputsOf are the outputs of a run as its journal has them.
+// outputsOf gives the outputs of a run as its journal has them.
 func outputsOf(t *testing.T, events []event.Event) string {
 	t.Helper()
 	var d struct{ Outputs map[string]any }

@@ -15,8 +15,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// slowly is a module that says when it begins and when it ends. It takes as long
-// as $EV/hold is there, a minute at most.
+// slowly is a module that reports its begin and its end. It runs as long as $EV/hold
+// exists, for a minute at most.
 const slowly = `
 - name: Slowly
   params: {key: String}
@@ -44,8 +44,8 @@ func (b *bench) unmark(name string) {
 
 const slowFlow = "a = Slowly(\"a\")\nb = Slowly(\"b\")\nc = Slowly(a)\nout a\nout b\nout c\n"
 
-// TestInterruptsOfPipelines: the first one lets running calls end and starts no
-// others, the second one ends them; both leave a run that can be resumed.
+// TestInterruptsOfPipelines: the first interrupt lets running calls end and starts no
+// others. The second one ends them. After both, the run can be resumed.
 func TestInterruptsOfPipelines(t *testing.T) {
 	t.Parallel()
 	for _, hard := range []bool{false, true} {
@@ -106,7 +106,7 @@ func TestInterruptsOfPipelines(t *testing.T) {
 	}
 }
 
-// fixable is a module of which calls fail until $EV/mended is there.
+// fixable is a module that fails for some calls until $EV/mended exists.
 const fixable = `
 - name: Note
   params: {key: String}
@@ -118,8 +118,8 @@ const fixable = `
   shell: echo "$INPUT_KEY" >> $EV/log; test -e $EV/mended && echo "$INPUT_KEY fine"
 `
 
-// TestAFailedPipelineGoesOn: what has ended well is not done again, what failed
-// is, with all its attempts.
+// TestAFailedPipelineGoesOn: calls that ended well are not made again. Calls that failed
+// are made again, with all their attempts.
 func TestAFailedPipelineGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -151,14 +151,14 @@ out each
 	}
 }
 
-// TestAChangedPipelineIsRefused: the file and its manifest; with --force the
-// calls that are the same as before are not made again.
+// TestAChangedPipelineIsRefused: a change of the file or its manifest is refused. With
+// --force, calls that are unchanged are not made again.
 func TestAChangedPipelineIsRefused(t *testing.T) {
 	t.Parallel()
 	const flow = "a = Note(\"a\")\nb = Note(\"b\")\nc = Fragile(a)\nout a\nout b\nout c\n"
 	for _, c := range []struct {
 		name, file, from, to string
-		a, b                 int // how often each was done in the end
+		a, b                 int // how often each was called in the end
 		outB                 string
 	}{
 		{"file", "flow.cst", `b = Note("b")`, `b = Note("changed")`, 1, 1, "noted changed"},
@@ -205,8 +205,7 @@ func TestAChangedPipelineIsRefused(t *testing.T) {
 	}
 }
 
-// TestADamagedValueIsMadeAgain: a large result is in a file, which may be
-// damaged or gone.
+// TestADamagedValueIsMadeAgain: the file with a large result may be damaged or gone.
 func TestADamagedValueIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
@@ -276,8 +275,8 @@ func TestRecordedInputsOfARun(t *testing.T) {
 	}
 }
 
-// TestSecretsInPipelineSteps: an output that holds a secret is nowhere on disk,
-// steps that follow have it, and a resumed run makes the call again.
+// TestSecretsInPipelineSteps: an output that holds a secret is nowhere on disk. Later steps
+// get it, and a resumed run makes the call again.
 func TestSecretsInPipelineSteps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -317,8 +316,8 @@ commands:
 	}
 }
 
-// TestACallWithASecretIsMadeAgain when a run is resumed in the midst of its
-// pipeline: its result is not on record.
+// TestACallWithASecretIsMadeAgain when a run is resumed in the middle of its pipeline: the
+// call's result is not on record.
 func TestACallWithASecretIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

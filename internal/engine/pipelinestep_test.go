@@ -11,8 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestAPipelineStep: inputs come from `with`, outputs are read by later steps
-// as JSON.
+// TestAPipelineStep: inputs come from `with`, and later steps read outputs as JSON.
 func TestAPipelineStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -115,8 +114,8 @@ commands:
 	}
 }
 
-// TestAPipelineStepWithWrongInputs, whose file is known only when it runs, is not
-// worth a retry.
+// TestAPipelineStepWithWrongInputs: the file is known only when the step runs. Wrong inputs
+// are not retried.
 func TestAPipelineStepWithWrongInputs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -142,7 +141,7 @@ commands:
 	r.want("log", "-")
 }
 
-// TestWrongPipelineFilesAreReportedBeforeTheRun: with their own places.
+// TestWrongPipelineFilesAreReportedBeforeTheRun, with their own positions.
 func TestWrongPipelineFilesAreReportedBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -167,8 +166,8 @@ commands:
 	}
 }
 
-// TestTextsBecomeInputs: what a step captured is a text; where an input is a
-// number or a list, it is what the text spells.
+// TestTextsBecomeInputs: a captured value is a text. If an input is a number or a list, the
+// text is parsed as one.
 func TestTextsBecomeInputs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -185,8 +184,8 @@ commands:
 	r.want("end", `{"l":[1,2],"s":"41","sum":42}`)
 }
 
-// TestATimeoutAroundAPipelineStep ends its calls, and is a failure of the step
-// and no interrupt.
+// TestATimeoutAroundAPipelineStep: the timeout ends the step's calls. It is a failure of
+// the step and not an interrupt.
 func TestATimeoutAroundAPipelineStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -200,7 +199,7 @@ func TestATimeoutAroundAPipelineStep(t *testing.T) {
 	}
 }
 
-// TestPipelinesThatRunEachOther come to an end.
+// TestPipelinesThatRunEachOther: they end with an error.
 func TestPipelinesThatRunEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -213,8 +212,8 @@ func TestPipelinesThatRunEachOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsInsideWorkflowModulesIsChecked: pipelines and agents of their steps,
-// before anything starts.
+// TestWhatIsInsideWorkflowModulesIsChecked: the pipelines and agents in their steps, before
+// anything starts.
 func TestWhatIsInsideWorkflowModulesIsChecked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

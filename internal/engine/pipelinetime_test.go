@@ -59,8 +59,8 @@ func TestWaitsOfCallsGoOn(t *testing.T) {
 	}
 }
 
-// TestBreakersOfCallsGoOn: failures of an earlier life count, and an open
-// breaker stays open for as long as it was to be.
+// TestBreakersOfCallsGoOn: failures of an earlier life count, and an open breaker stays
+// open as long as it would have.
 func TestBreakersOfCallsGoOn(t *testing.T) {
 	t.Parallel()
 	const flow = `
@@ -79,7 +79,7 @@ out e
 	}}
 	inTime(t, v, func(b *bench) {
 		b.modules(getModule)
-		b.interrupt(2 * time.Second) // in the wait, when two have failed
+		b.interrupt(2 * time.Second) // during the wait, after two have failed
 		b.pipeline(flow, nil).status(event.Interrupted)
 		r := b.resume(context.Background())
 		r.status(event.Succeeded)
@@ -91,8 +91,8 @@ out e
 	})
 }
 
-// TestAStepPipelineGoesOn: an interrupted pipeline of a step continues inside its
-// attempt.
+// TestAStepPipelineGoesOn: when the pipeline of a step is interrupted, a resume continues
+// inside its attempt.
 func TestAStepPipelineGoesOn(t *testing.T) {
 	t.Parallel()
 	v := &virtual{fails: func(path string, n int, _ time.Duration) bool { return path == "second" && n < 3 }}

@@ -19,9 +19,9 @@ import (
 	ports "github.com/bide-dev/bide/internal/step/virtual"
 )
 
-// virtualCalls are pipelines of which each has an option of calls do something, by
-// the option's name. A request takes a second. One for "flaky…" fails twice,
-// for "down…" always, and for "late…" until 20 s have gone.
+// virtualCalls are pipelines, by the name of the option of calls that has an effect in
+// them. A request takes a second. A request for "flaky…" fails twice, for "down…" always,
+// and for "late…" until 20 s have passed.
 var virtualCalls = map[string][]string{
 	"retry":          {`out x = Get("flaky") with retry: 3`, `out x = Get("down") with retry: 1`},
 	"delay":          {`out x = Get("flaky") with retry: 3, delay: 700ms`},
@@ -48,13 +48,13 @@ var virtualCalls = map[string][]string{
 	"policy":         {"policy flaky = retry: 3, delay: 1s\nout x = Get(\"flaky\") with policy: flaky"},
 }
 
-// TestCallsUnderVirtualPorts runs pipelines under the ports of this machine and
-// under virtual ones: the same facts at the same times.
+// TestCallsUnderVirtualPorts runs pipelines with the ports of this machine and with virtual
+// ones: the facts and their times are the same.
 func TestCallsUnderVirtualPorts(t *testing.T) {
 	t.Parallel()
 	for _, o := range option.Calls() {
 		name := o.CallName()
-		if o.Stream || name == "limits" { // of what a machine has, with other processes beside it: pipelinelimits.txtar
+		if o.Stream || name == "limits" { // these depend on other processes of the machine: pipelinelimits.txtar
 			continue
 		}
 		if len(virtualCalls[name]) == 0 {
@@ -114,7 +114,7 @@ func (b *bench) samePipeline(src string) {
 	sameTimes(b.t, timed(append(rec.Facts(), shown...), begin), timed(r.events, began))
 }
 
-// timed gives what facts say of steps and when; of the same moment in one order.
+// timed gives what facts say about steps and when; facts of the same moment are sorted.
 func timed(facts []event.Event, began time.Time) (said []string) {
 	for _, e := range facts {
 		at := e.Time.Sub(began).Round(time.Millisecond)

@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/crashtest"
 )
 
-// A power cut ends all processes at one effect, and leaves of the directory what was
-// synced, and of the rest what a file system may have kept: see [crashtest.Disk].
+// A power cut ends all processes at one effect. It leaves what was synced, and of the rest
+// what a file system may have kept: see [crashtest.Disk].
 
 // loss is one way in which a file system loses what was not synced.
 type loss struct {
@@ -31,7 +31,7 @@ func zeroed(safe, now []byte) []byte {
 	return out
 }
 
-// torn keeps a prefix of each file, or all of it, or nothing new.
+// torn keeps a prefix of each file, all of it, or nothing new.
 func torn(rnd *rand.Rand) func(safe, now []byte) []byte {
 	return func(safe, now []byte) []byte {
 		switch rnd.IntN(4) {
@@ -69,9 +69,9 @@ var losses = []loss{
 
 var onlyLoss = os.Getenv("BIDE_ENUMERATE_LOSS")
 
-// TestEveryPowerCut cuts the power at each effect of a run, and after its end. One run gives
-// what many cuts leave, and each is resumed by itself. The short form has one of the scenes
-// with worktrees, another each time.
+// TestEveryPowerCut cuts the power at each effect of a run, and after its end. One run
+// gives what is left after many cuts, and each of these is resumed by itself. The short
+// form takes one of the scenarios with worktrees, a different one each time.
 func TestEveryPowerCut(t *testing.T) {
 	t.Parallel()
 	drawn := false
@@ -107,15 +107,15 @@ func TestEveryPowerCut(t *testing.T) {
 	}
 }
 
-// powerCut is one at the n-th effect of a run.
+// powerCut is a power cut at the n-th effect of a run.
 type powerCut struct {
 	loss  string
 	place string
 	left  *crashtest.Remains
 }
 
-// cuts makes one run, and gives what a power cut at each of the places leaves of it, by each
-// loss that is legal.
+// cuts makes one run. For a power cut at each of the places, it gives what is left of the
+// run, for each legal loss.
 func (x *stage) cuts(places []int) (out []powerCut) {
 	x.t.Helper()
 	x.again()
@@ -161,7 +161,7 @@ func (x *stage) cuts(places []int) (out []powerCut) {
 	return out
 }
 
-// after resumes what a power cut left, and says whether it came to what it must.
+// after resumes what a power cut left, and says whether the result is as expected.
 func (x *stage) after(c powerCut) bool {
 	x.t.Helper()
 	if err := c.left.Write(); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// A worktree is prepared again where its preparation was cut short, and where it is gone
-// and made again; what that puts there is in no commit.
+// A worktree is prepared again if its preparation was cut short, or if the worktree was
+// lost and made again. What the preparation adds is in no commit.
 func TestPreparedAgain(t *testing.T) {
 	t.Parallel()
 	const wait = "if [ ! -e $EV/on ]; then touch $EV/there; sleep 100; fi"
@@ -52,7 +52,7 @@ func TestPreparedAgain(t *testing.T) {
 			r := b.start("bide", "resume", "-q", "-y")
 			want := 0
 			if flow.gone {
-				want = 3 // what the first step may have left uncommitted is not known
+				want = 3 // it is not known what the first step may have left uncommitted
 			}
 			if status := r.wait(t); status != want {
 				t.Fatalf("exit status %d: %s", status, r.text())

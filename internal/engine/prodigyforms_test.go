@@ -9,8 +9,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// The files of these tests are written as the documentation of the program
-// that the format comes from has it; each does what is said there.
+// The files of these tests are written as in the documentation of Prodigy, the program that
+// the format comes from. Each does what is written there.
 
 func TestProdigyEnvFiles(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ commands:
 	r.want("order", "first")
 }
 
-// TestProdigyGitLists: lists of files are words, as shell texts take them apart.
+// TestProdigyGitLists: lists of files are words that shell texts can split.
 func TestProdigyGitLists(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -129,8 +129,7 @@ commands:
 	}
 }
 
-// TestProdigyFiles: a secret below the home directory, and values out of a JSON
-// file.
+// TestProdigyFiles: a secret below the home directory, and values from a JSON file.
 func TestProdigyFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -148,8 +147,8 @@ commands:
 	r.want("x", "key-of-1234|it's|20")
 }
 
-// TestOlderCaptures: a variable whose name is made by the run, one written as a
-// map, and an output of setup that is read in a format.
+// TestOlderCaptures: a variable whose name the run computes, a capture written as a map,
+// and an output of setup that is read in a format.
 func TestOlderCaptures(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -179,7 +178,7 @@ reduce:
 	r.want("x", "7 6 9 0.25")
 }
 
-// TestMadeNamesAreNames: data makes no variable of a name that no file could give.
+// TestMadeNamesAreNames: data cannot make a variable with a name that no file could give.
 func TestMadeNamesAreNames(t *testing.T) {
 	for name, ok := range map[string]bool{"one": true, "a.b-c": true, "a/b": false, "a b": false, "x}${y": false, "a\nb": false} {
 		for _, key := range []string{"capture", "capture_output"} {
@@ -193,7 +192,7 @@ func TestMadeNamesAreNames(t *testing.T) {
 	}
 }
 
-// TestSecretByValue: a secret that is given as a value, as env values may be.
+// TestSecretByValue: a secret given as a value, as in env.
 func TestSecretByValue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -206,8 +205,8 @@ func TestSecretByValue(t *testing.T) {
 	}
 }
 
-// TestGoalSeekCommand: command: is what is repeated, a prompt where it begins
-// with a slash.
+// TestGoalSeekCommand: command: is what is repeated; it is a prompt if it begins with a
+// slash.
 func TestGoalSeekCommand(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"echo a >> @EV@/n", "/sh echo a >> @EV@/n"} {
@@ -257,8 +256,8 @@ func TestFallbackPrompt(t *testing.T) {
 	}
 }
 
-// TestInputForms: items in a text of JSON, and lines in a file that is called
-// .json and is none.
+// TestInputForms: items in a JSON text, and lines in a file that is called .json and has no
+// JSON.
 func TestInputForms(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string][2]string{
@@ -282,7 +281,7 @@ func TestInputForms(t *testing.T) {
 	b.run("map: {input: broken.json, agent_template: [{shell: 'true'}]}").status(event.Failed)
 }
 
-// TestGitContextBeforeFirstStep: it is there, and empty.
+// TestGitContextBeforeFirstStep: the git context exists and is empty.
 func TestGitContextBeforeFirstStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -293,8 +292,8 @@ func TestGitContextBeforeFirstStep(t *testing.T) {
 	r.want("x", "[] 0 0")
 }
 
-// TestMergedWithUncommittedItems: a run whose setup leaves the list of items
-// uncommitted, and whose agents commit, ends well when it is merged: with what is left.
+// TestMergedWithUncommittedItems: setup leaves the list of items uncommitted, and agents
+// commit. The run ends well when it is merged, and what is left stays.
 func TestMergedWithUncommittedItems(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

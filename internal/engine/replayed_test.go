@@ -7,8 +7,8 @@ import (
 	"github.com/bide-dev/bide/internal/simulate"
 )
 
-// replayed replays a run under its own policy and gives the decisions that are
-// not those of the record.
+// replayed replays a run under its own policy and gives the decisions that differ from the
+// record.
 func (r *ran) replayed(p simulate.Program) (wrong []string) {
 	store, err := journal.OpenStore(r.home)
 	if err != nil {

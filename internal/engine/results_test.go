@@ -24,8 +24,8 @@ func (r *ran) mapResults(name string) (list []map[string]any) {
 	return list
 }
 
-// TestResultsHaveEveryStep: the output of an item is that of all its steps, and
-// each step's stands apart, whatever its size and wherever it is kept.
+// TestResultsHaveEveryStep: the output of an item is that of all its steps. Each step's
+// output is also there by itself, whatever its size and wherever it is kept.
 func TestResultsHaveEveryStep(t *testing.T) {
 	for name, size := range map[string]int{"short": 1, "in a file": 3000, "above a variable": 700_000} {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func fileOf(result map[string]any) string {
 	return name
 }
 
-// TestResultsOfOneStep: a template of one step has its output twice, as the
-// item's and as the step's.
+// TestResultsOfOneStep: a template with one step has its output twice, as the item's and as
+// the step's.
 func TestResultsOfOneStep(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("map:\n  input: [1]\n  agent_template: [{shell: echo hi}]\nreduce: [{shell: 'cp ${map.results_file} @EV@/results'}]")
@@ -89,7 +89,7 @@ func TestResultsOfOneStep(t *testing.T) {
 	}
 }
 
-// TestMapTotals: what the reduce of a map reads of all its items.
+// TestMapTotals: what the reduce of a map reads about all its items.
 func TestMapTotals(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -111,8 +111,8 @@ reduce:
 	}
 }
 
-// TestWhyNoItems: a list that comes out empty of an input with something in it
-// is explained; one of an empty input is not. Reduce runs either way.
+// TestWhyNoItems: if an input has content and the list of items is empty, the run explains
+// it; if the input is empty, it does not. Reduce runs in both cases.
 func TestWhyNoItems(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ input, more, note string }{

@@ -69,8 +69,8 @@ commands:
   - shell: echo "${three}" > $EV/end
 `
 
-// TestAnInterruptedWaitGoesOn: of a wait of 2 s that was interrupted after 1 s
-// only the rest is waited, also where the resume comes when it is over.
+// TestAnInterruptedWaitGoesOn: if a wait of 2 s was interrupted after 1 s, the resume waits
+// only for the rest, or not at all if the rest is over by then.
 func TestAnInterruptedWaitGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -106,8 +106,8 @@ func TestAnInterruptedWaitGoesOn(t *testing.T) {
 	}
 }
 
-// TestRetriesAndBudgetGoOn: attempts and the sum of waits are counted over all
-// lives of a run; a pause counts in a deadline, and in a budget that expires.
+// TestRetriesAndBudgetGoOn: attempts and the sum of waits are counted over all lives of a
+// run. A pause counts towards a deadline, and towards a budget that expires.
 func TestRetriesAndBudgetGoOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -148,8 +148,8 @@ func TestRetriesAndBudgetGoOn(t *testing.T) {
 	}
 }
 
-// TestDeadlineCountsFromTheFirstAttempt: a deadline is counted from the first
-// attempt, also where that was interrupted before it could fail.
+// TestDeadlineCountsFromTheFirstAttempt: a deadline counts from the first attempt, also if
+// that attempt was interrupted before it could fail.
 func TestDeadlineCountsFromTheFirstAttempt(t *testing.T) {
 	t.Parallel()
 	for name, flow := range map[string]string{
@@ -181,8 +181,8 @@ map:
 	}
 }
 
-// TestCommandBreakerGoesOn: an open breaker is open after a resume, and so is
-// what it has counted while it was closed.
+// TestCommandBreakerGoesOn: an open breaker is open after a resume, and a closed one keeps
+// its counts.
 func TestCommandBreakerGoesOn(t *testing.T) {
 	t.Parallel()
 	flow := `
@@ -206,8 +206,8 @@ commands:
 	})
 }
 
-// TestChangedFile: a resume refuses a file that has changed, shows what, and
-// continues with it when it is forced to.
+// TestChangedFile: a resume refuses a file that has changed, and shows the change. With
+// --force it continues with the changed file.
 func TestChangedFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -255,7 +255,7 @@ func (b *bench) until(line string) {
 	}
 }
 
-// TestSecondProcessIsRefused names the process that has the run.
+// TestSecondProcessIsRefused: the error names the process that has the run.
 func TestSecondProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -278,9 +278,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	first.wait(t)
 }
 
-// TestSignals: the first lets running steps end and starts no others, the
-// second stops at once; both leave a run that can be resumed, and nothing
-// running.
+// TestSignals: the first signal lets running steps end and starts no others. The second one
+// stops immediately. After both, the run can be resumed, and nothing is left running.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	const flow = `commands:
@@ -375,8 +374,8 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// TestAnItemThatKillsBide becomes a dead letter at the fifth time; the others
-// finish.
+// TestAnItemThatKillsBide: the item becomes a dead letter at the fifth time, and the others
+// are completed.
 func TestAnItemThatKillsBide(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -414,8 +413,8 @@ reduce:
 	}
 }
 
-// TestStandardWorkflowKilledAtRandom: each recorded step runs once, variables
-// are restored.
+// TestStandardWorkflowKilledAtRandom: each recorded step runs once, and variables are
+// restored.
 func TestStandardWorkflowKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	const flow = `
@@ -494,7 +493,7 @@ commands:
 	}
 }
 
-// TestResumeOfAFailedStepTriesItAgain, with what came before it restored.
+// TestResumeOfAFailedStepTriesItAgain: what the steps before it set is restored.
 func TestResumeOfAFailedStepTriesItAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -517,8 +516,8 @@ commands:
 	}
 }
 
-// TestStopRequest: a file in the run's directory stops the run as an interrupt
-// does, with no signal to a pid, and is forgotten by the next process.
+// TestStopRequest: a file in the run's directory stops the run like an interrupt, without a
+// signal to a pid. The next process ignores it.
 func TestStopRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -559,7 +558,7 @@ map:
 	}
 }
 
-// TestNULInAnID: an id that nothing can hold is refused before any work is done.
+// TestNULInAnID: an id with a NUL is refused before any work is done.
 func TestNULInAnID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

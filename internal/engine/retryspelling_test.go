@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// delays are the waits that the run told, in order.
+// delays gives the waits that the run reported, in order.
 func (r *ran) delays() []time.Duration {
 	r.t.Helper()
 	var list []time.Duration
@@ -42,8 +42,8 @@ func ms(list ...float64) []time.Duration {
 // failing is a step that always fails and leaves the times of its attempts.
 const failing = "- shell: date +%s%N >> @EV@/at; exit 1\n"
 
-// gaps checks from outside that as many attempts were made as the waits say,
-// and that none came before its wait was over.
+// gaps checks from outside that there were as many attempts as the waits imply, and that
+// none came before its wait was over.
 func (r *ran) gaps(waits []time.Duration) {
 	r.t.Helper()
 	var last int64
@@ -63,8 +63,8 @@ func (r *ran) gaps(waits []time.Duration) {
 	}
 }
 
-// TestRetrySpellings runs every spelling of the waits that people have
-// written, a hundred times faster than in spec/retry.md.
+// TestRetrySpellings runs every spelling of the waits that people have written, a hundred
+// times faster than in spec/retry.md.
 func TestRetrySpellings(t *testing.T) {
 	for _, row := range []struct {
 		policy string
@@ -126,7 +126,7 @@ func TestRetrySpellings(t *testing.T) {
 	}
 }
 
-// TestRetryJitter holds the waits to the ranges of each kind of jitter.
+// TestRetryJitter checks that waits are in the range of each kind of jitter.
 func TestRetryJitter(t *testing.T) {
 	for _, row := range []struct {
 		jitter string
@@ -191,7 +191,7 @@ func TestRetryMatchers(t *testing.T) {
 	}
 }
 
-// TestRetryTimeout bounds each attempt from inside the policy.
+// TestRetryTimeout limits each attempt by the policy's own timeout.
 func TestRetryTimeout(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -199,15 +199,15 @@ commands:
   - shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -gt 1 || sleep 60
     retry: {attempts: 99, initial_delay: 1ms, backoff: fixed, timeout: 1s, retry_on: [timeout]}
 `)
-	r.status(event.Succeeded) // a later attempt that is too slow is followed by another one
+	r.status(event.Succeeded) // another attempt follows a later attempt that is too slow
 	got := r.of(event.AttemptFailed)
 	if len(got) == 0 || slices.ContainsFunc(got, func(e event.Event) bool { return e.Class != "timeout" }) {
 		t.Errorf("the failed attempts are %+v, want those of class timeout", got)
 	}
 }
 
-// TestRetryExhausted: fallback, then continue, then stop, and then the step's
-// own handler.
+// TestRetryExhausted: the fallback comes first, then continue, then stop, and then the
+// step's own handler.
 func TestRetryExhausted(t *testing.T) {
 	for _, row := range []struct {
 		name, onFailure, handler string
@@ -250,7 +250,7 @@ func TestRetryExhausted(t *testing.T) {
 	}
 }
 
-// TestRetryDefaults lays a step's policy over the file's, field by field.
+// TestRetryDefaults merges a step's policy into the file's, field by field.
 func TestRetryDefaults(t *testing.T) {
 	for _, key := range []string{"retry_defaults", "retry_config", "retry"} {
 		t.Run(key, func(t *testing.T) {
@@ -271,8 +271,8 @@ commands:
 	}
 }
 
-// TestRetryAfter: what a server asks for raises the wait, and a longer one
-// than the policy takes ends the operation.
+// TestRetryAfter: the wait that a server asks for makes the wait longer. If it is longer
+// than the policy allows, the operation ends.
 func TestRetryAfter(t *testing.T) {
 	for _, row := range []struct {
 		after, policy string
@@ -309,8 +309,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestRetryBreaker: an open breaker refuses an attempt at once, and the steps
-// that share it with it.
+// TestRetryBreaker: an open breaker refuses an attempt immediately, and also the attempts
+// of steps that share the breaker.
 func TestRetryBreaker(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`

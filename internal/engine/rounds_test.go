@@ -12,20 +12,21 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// roundsFlow is a workflow with rounds, and what has to be true when a run of it, killed
-// at some event and resumed, has ended.
+// roundsFlow is a workflow with rounds, and what must be true after a run of it was killed
+// at some event, resumed, and has ended.
 type roundsFlow struct {
 	text   string
-	files  []string // that are there before, below ev
+	files  []string // files that exist before, below ev
 	git    bool     // in a repository
-	status int      // of a run that ends
+	status int      // of a completed run
 	check  func(b *bench, events []event.Event) (wrong string)
-	// exact: only where nothing of the record is lost does the log have no more than the check allows.
+	// exact says that the log may have more lines than the check allows if a part of the
+	// record is lost.
 	exact bool
 }
 
-// moving takes a file of the inbox in two steps: each is told apart from one that is
-// done already, as it may be cut short after its effect.
+// moving moves a file of the inbox in two steps. Each step can tell that it is done
+// already, because it may be cut short after its effect.
 const moving = `
       - shell: test -e $EV/work/${item} || test -e $EV/done/${item} || mv $EV/inbox/${item} $EV/work/${item}
       - shell: 'echo done ${item} >> $EV/log; test -e $EV/done/${item} || mv $EV/work/${item} $EV/done/${item}'`
@@ -89,12 +90,12 @@ var roundsFlows = map[string]roundsFlow{
 			}
 			lines := b.lines()
 			if n := slices.IndexFunc(events, func(e event.Event) bool { return e.Type == event.StepFinished && e.Step == "commands[0]" }); events[n].Seq != lastEnd(events, "commands[0]").Seq {
-				return "" // killed when it had failed: the resume tried it again
+				return "" // killed after it had failed: the resume tried it again
 			}
 			tries := 0
 			for i, l := range lines {
 				if l == "try" && i > 0 && lines[i-1] == "try" {
-					tries++ // one that was cut short
+					tries++ // an attempt that was cut short
 				}
 			}
 			if n := len(lines); tries > 1 || n < 7 || n > 8 {
@@ -156,7 +157,7 @@ var roundsFlows = map[string]roundsFlow{
 	},
 }
 
-// twiceAtMost: of all lines of the log one alone is there once more than it is to be.
+// twiceAtMost checks that at most one line of the log is there once more than expected.
 func twiceAtMost(b *bench, each int) string {
 	count, more := map[string]int{}, 0
 	for _, l := range b.lines() {
@@ -179,8 +180,8 @@ func lastEnd(events []event.Event, step string) (last event.Event) {
 	return last
 }
 
-// TestRoundsKilledAtEachEvent ends a run with rounds at each of its events and resumes
-// it. The normal run takes every seventh event.
+// TestRoundsKilledAtEachEvent ends a run with rounds at each of its events and resumes it.
+// The normal run takes every seventh event.
 func TestRoundsKilledAtEachEvent(t *testing.T) {
 	t.Parallel()
 	for name, flow := range roundsFlows {

@@ -67,8 +67,8 @@ reduce:
     name: the secret ${TOKEN}
 `
 
-// TestSecretsAreMasked: nothing that is printed, stored or sent has a secret
-// in it; the steps themselves have it.
+// TestSecretsAreMasked: nothing that is printed, stored or sent has a secret in it. The
+// steps themselves get the secret.
 func TestSecretsAreMasked(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -140,7 +140,7 @@ func TestSecretsInEvents(t *testing.T) {
 	}
 }
 
-// TestSecretProviders reads secrets of each kind, which win over all else.
+// TestSecretProviders reads secrets of each kind. They win over everything else.
 func TestSecretProviders(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -172,7 +172,8 @@ commands:
 	}
 }
 
-// TestSecretProblems: a secret that is not there is an error, and all are told.
+// TestSecretProblems: a secret that does not exist is an error, and all of these are
+// reported.
 func TestSecretProblems(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -191,8 +192,8 @@ commands: [{shell: echo a > @EV@/x}]
 	}
 }
 
-// TestSecretsAfterResume: variables with secrets in them, plain and encoded,
-// are what they were when the run continues, and nothing on the disk has them.
+// TestSecretsAfterResume: variables with secrets in them, plain and encoded, have the same
+// values when the run continues, and nothing on the disk has them.
 func TestSecretsAfterResume(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -227,8 +228,8 @@ commands:
 	}
 }
 
-// TestForgottenSecret: a variable whose secret is not there any more keeps its
-// mask, and the run says so.
+// TestForgottenSecret: a variable whose secret no longer exists keeps its mask, and the run
+// says so.
 func TestForgottenSecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -249,8 +250,8 @@ commands:
 	again.want("x", "rotated since thenrotated since then")
 }
 
-// TestSecretsInItems: a work item with a secret in it reaches its steps as it
-// is, also after a resume, and no one else.
+// TestSecretsInItems: a work item with a secret in it reaches its steps unchanged, also
+// after a resume, and nothing else gets the secret.
 func TestSecretsInItems(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -281,8 +282,8 @@ error_policy: {on_item_failure: stop}
 	}
 }
 
-// A file that declares a secret loses nothing of a large output, and what
-// later steps read of it is what the command wrote.
+// A file that declares a secret loses nothing of a large output, and later steps read what
+// the command wrote.
 func TestSecretsLoseNoOutput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -313,8 +314,8 @@ commands:
 	}
 }
 
-// TestSecretParameters: the value of a parameter that is a secret is nowhere in
-// the home of a run; a resume has to be given it again, and continues with it.
+// TestSecretParameters: the value of a secret parameter is nowhere in the home of a run. A
+// resume needs the value again, and then continues with it.
 func TestSecretParameters(t *testing.T) {
 	t.Parallel()
 	for name, secrets := range map[string]string{

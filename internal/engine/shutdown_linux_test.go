@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The power is cut on a real file system: ext4 on a file, shut down in the midst of a run
-// with nothing flushed (the call that its own developers test with), mounted again, and
-// the run resumed. It needs root, mkfs.ext4 and loop devices.
+// The power is cut on a real file system: ext4 in a file is shut down in the middle of a
+// run with nothing flushed (with the call that its developers test with), and mounted
+// again. Then the run is resumed. This needs root, mkfs.ext4 and loop devices.
 
-// ext4Shutdown is EXT4_IOC_SHUTDOWN, and noFlush its flag that loses even the log of the
-// file system as far as it is in memory.
+// ext4Shutdown is EXT4_IOC_SHUTDOWN. Its flag noFlush loses even the part of the file
+// system's log that is only in memory.
 const (
 	ext4Shutdown = 0x8004587d
 	noFlush      = 2
@@ -84,7 +84,7 @@ func (d *loopDisk) unmount() {
 	}
 }
 
-// cutPower loses all that is not on the disk.
+// cutPower loses everything that is not on the disk.
 func (d *loopDisk) cutPower() {
 	d.t.Helper()
 	f, err := os.Open(d.dir)
@@ -106,7 +106,7 @@ func TestPowerCutsOnDisk(t *testing.T) {
 	}
 	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
-			newBench(t).git() // the repository that all tests copy is not made on the disk that goes
+			newBench(t).git() // the repository that all tests copy must not be made on the disk that is lost
 			d := newLoopDisk(t)
 			evidence, err := os.MkdirTemp("", "bide-ev-*")
 			if err != nil {
@@ -115,7 +115,7 @@ func TestPowerCutsOnDisk(t *testing.T) {
 			t.Cleanup(func() { _ = os.RemoveAll(evidence) })
 			t.Setenv("TMPDIR", d.dir)
 			x := newStage(t, s)
-			x.ev = evidence // what a test itself writes down is not lost
+			x.ev = evidence // what the test itself records is not lost
 			x.setenv("EV", evidence)
 			started := time.Now()
 			if status, said := x.plainly(x.command()...); status != x.status {
@@ -145,7 +145,7 @@ func TestPowerCutsOnDisk(t *testing.T) {
 	}
 }
 
-// trial is one run, a power cut after a time, and what comes of it.
+// trial is one run, with a power cut after a time, and its result.
 func (d *loopDisk) trial(x *stage, after time.Duration) bool {
 	t := d.t
 	t.Helper()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a step stashes and forgets is in no merge, and the run says so. What is taken back, and
-// what the user stashes meanwhile, is another matter.
+// Work that a step stashes and does not take back is in no merge, and the run says so.
+// Entries that are taken back, and the user's own entries, do not count.
 func TestWorkInTheStashIsTold(t *testing.T) {
 	t.Parallel()
 	for do, stashed := range map[string]bool{

@@ -15,9 +15,9 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// Tape is what actions and git answered, by what was asked, in turn: a table
-// from which a run is played again. A failure is kept as it would be in a
-// record, and read back from that. It is safe for concurrent use.
+// Tape has the answers of actions and git, in order, by question. A run can be played again
+// from it. A failure is kept as a record would keep it, and read back from that. Several
+// goroutines may use it at once.
 type Tape struct {
 	mu      sync.Mutex
 	answers map[string][]taped
@@ -35,7 +35,7 @@ func (t *Tape) put(key string, v any, err error, took time.Duration) {
 	if err != nil {
 		text, jerr := json.Marshal(failures.From(err))
 		if jerr != nil {
-			panic(jerr) // a failure is a value that can be written down
+			panic(jerr) // a failure can always be written as JSON
 		}
 		x.failure = text
 	}
@@ -47,7 +47,7 @@ func (t *Tape) put(key string, v any, err error, took time.Duration) {
 	t.answers[key] = append(t.answers[key], x)
 }
 
-// get takes the next answer to a question.
+// nextAnswer takes the next answer to a question.
 func nextAnswer[T any](t *Tape, key string) (v T, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +70,7 @@ func nextAnswer[T any](t *Tape, key string) (v T, took time.Duration, err error)
 	return v, x.took, f
 }
 
-// Left gives a question whose answer nobody asked for; "" where there is none.
+// Left gives a question whose answer nothing asked for; "" if there is none.
 func (t *Tape) Left() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +92,8 @@ type Taping struct {
 	Tape *Tape
 }
 
-// Run makes an attempt and keeps what it did. One that was cut short before its
-// process began has taken no time by itself, but until it was cut short.
+// Run makes an attempt and keeps what it did. If it was cut short before its process began,
+// its time is the time until then.
 func (a Taping) Run(ctx context.Context, c *step.Call) (action.Result, error) {
 	start := time.Now()
 	res, err := a.Actions.Run(ctx, c)
@@ -154,7 +154,7 @@ type Player struct {
 	Tape  *Tape
 }
 
-// Run plays an attempt. Where it is cut short, it says so.
+// Run plays an attempt. If the recorded attempt was cut short, it says so.
 func (a Player) Run(ctx context.Context, c *step.Call) (action.Result, error) {
 	start := a.Clock.Now()
 	res, took, err := nextAnswer[action.Result](a.Tape, callKey(c))

@@ -35,7 +35,7 @@ reduce:
   - write_file: {path: counts, content: "${map.successful} of ${map.total}, ${map.unchanged} unchanged, ${map.failed} failed"}
 `
 
-// again is a bench on which unchangedFlow has run once.
+// again gives a bench on which unchangedFlow has run once.
 func again(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -47,8 +47,7 @@ func again(t *testing.T) *bench {
 	return b
 }
 
-// ranItems checks which items have run since it was asked last, in order of their
-// names.
+// ranItems checks which items have run since it was last called, in order of their names.
 func (b *bench) ranItems(want string) {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.ev, "ran"))
@@ -65,7 +64,7 @@ func (b *bench) ranItems(want string) {
 	}
 }
 
-// compared is what a run has said of its items.
+// compared gives what a run has said about its items.
 func (r *ran) compared() string {
 	r.t.Helper()
 	list := r.of(event.ItemsCompared)
@@ -108,7 +107,7 @@ func TestUnchanged(t *testing.T) {
 		t.Errorf("the counts of reduce are %q", got)
 	}
 
-	// What was taken over is known to the next run, and says since when.
+	// The next run knows what was taken over, and says since when.
 	if err := b.store().Remove(first); err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +146,12 @@ func (b *bench) ranRun(t *testing.T) string {
 	return id
 }
 
-// TestChanged has one thing changed each time.
+// TestChanged changes one thing in each row.
 func TestChanged(t *testing.T) {
 	const all = "a.txt b.txt c.txt"
 	for _, c := range []struct {
 		name   string
-		before func(b *bench) string // makes a first run if it has another file
+		before func(b *bench) string // makes a first run, if that has another file
 		change func(b *bench) string // gives the file of the second run
 		runs   string
 		why    string // why b.txt runs
@@ -246,7 +245,7 @@ func captured() string {
 	return strings.Replace(strings.Replace(unchangedFlow, "cat ${item}", "echo ${version}", 1), "map:", "setup:\n  - {shell: cat v, capture_output: version}\nmap:", 1)
 }
 
-// TestUnchangedFailed has an item that failed run again, whatever has changed.
+// TestUnchangedFailed: an item that failed runs again, whatever has changed.
 func TestUnchangedFailed(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
@@ -266,7 +265,7 @@ func TestUnchangedFailed(t *testing.T) {
 	if got, want := r.of(event.ItemStarted)[0].Message, "failed in run "+id; got != want {
 		t.Errorf("it runs as %q, want %q", got, want)
 	}
-	// Its dead letter is run again in its run, and is known to the next one.
+	// Its dead letter is run again in its own run, and the next run knows that.
 	b.output("rm " + b.ev + "/bad-b.txt")
 	opt := b.opt
 	opt.Store = b.store()
@@ -278,7 +277,7 @@ func TestUnchangedFailed(t *testing.T) {
 	b.ranItems("")
 }
 
-// TestUnchangedThreshold: what is unchanged is no part of the rate of failures.
+// TestUnchangedThreshold: unchanged items do not count in the rate of failures.
 func TestUnchangedThreshold(t *testing.T) {
 	b := newBench(t)
 	text := func(n int) string {
@@ -319,8 +318,8 @@ func (b *bench) cut(text, item string) *ran {
 	return r
 }
 
-// TestUnchangedCutShort: a run that was cut short does not hide what the one before
-// it knew, and what was in flight in it runs again.
+// TestUnchangedCutShort: a run that was cut short does not hide what the run before it
+// knew. Items that were in flight run again.
 func TestUnchangedCutShort(t *testing.T) {
 	text := strings.Replace(unchangedFlow, "cat ${item}", "test ! -e $EV/slow-${item} || sleep 100", 1)
 	text = strings.Replace(text, "skip_unchanged", "label: ${item}\n  skip_unchanged", 1)
@@ -340,7 +339,7 @@ func TestUnchangedCutShort(t *testing.T) {
 	}
 }
 
-// TestUnchangedResume: what was decided stays.
+// TestUnchangedResume: decisions stay.
 func TestUnchangedResume(t *testing.T) {
 	text := strings.Replace(unchangedFlow, "cat ${item}", "test ! -e $EV/slow-${item} || sleep 100", 1)
 	text = strings.Replace(text, "skip_unchanged", "label: ${item}\n  skip_unchanged", 1)
@@ -372,7 +371,7 @@ func TestUnchangedResume(t *testing.T) {
 	b.ranItems("a.txt")
 }
 
-// TestUnchangedHostile has items that name what must not be read, or cannot be.
+// TestUnchangedHostile: items that name files which must not be read, or cannot be.
 func TestUnchangedHostile(t *testing.T) {
 	b := newBench(t)
 	b.write("plain", "text")
@@ -389,7 +388,7 @@ func TestUnchangedHostile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := big.Truncate(2 << 30); err != nil { // which takes no room
+	if err := big.Truncate(2 << 30); err != nil { // a sparse file takes no space
 		t.Fatal(err)
 	}
 	if err := big.Close(); err != nil {
@@ -431,7 +430,7 @@ map:
 	b.ranItems("4-link 7-big 9-deep")
 }
 
-// TestUnchangedFiles has files count that the item does not name.
+// TestUnchangedFiles: files count that the item does not name.
 func TestUnchangedFiles(t *testing.T) {
 	text := `
 name: files
@@ -467,7 +466,8 @@ map:
 	b.ranItems("")
 }
 
-// TestUnchangedOutput: a large output is taken over, and outlives the run that made it.
+// TestUnchangedOutput: a large output is taken over, and is kept when the run that made it
+// is removed.
 func TestUnchangedOutput(t *testing.T) {
 	text := strings.Replace(unchangedFlow, "cat ${item}", "seq 200000", 1)
 	b := newBench(t)
@@ -493,8 +493,8 @@ func TestUnchangedOutput(t *testing.T) {
 	b.ranItems("a.txt b.txt c.txt")
 }
 
-// TestUnchangedSecret: neither a secret nor a digest by which it could be tried
-// is in the journal.
+// TestUnchangedSecret: the journal has neither a secret nor a digest with which somebody
+// could guess it.
 func TestUnchangedSecret(t *testing.T) {
 	b := newBench(t)
 	b.setenv("TOKEN", "very-secret")
@@ -527,7 +527,7 @@ func TestUnchangedSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With another key nothing is known.
+	// With another key, nothing can be compared.
 	if err := os.Remove(filepath.Join(b.home, "fingerprints.key")); err != nil {
 		t.Fatal(err)
 	}
@@ -537,7 +537,8 @@ func TestUnchangedSecret(t *testing.T) {
 	}
 }
 
-// TestUnchangedUnreadable: what a run alone knew runs again, and it is said.
+// TestUnchangedUnreadable: if only an unreadable run has the end of an item, the item runs
+// again, and the run says so.
 func TestUnchangedUnreadable(t *testing.T) {
 	b := again(t)
 	if err := os.WriteFile(filepath.Join(b.home, "runs", b.ranRun(t), "journal.db"), []byte("nothing"), 0o600); err != nil {
@@ -550,7 +551,7 @@ func TestUnchangedUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnchangedIsolated: in worktrees, work that is not in the branch is not done.
+// TestUnchangedIsolated: in worktrees, work that is not in the branch counts as not done.
 func TestUnchangedIsolated(t *testing.T) {
 	text := `
 name: isolated
@@ -575,7 +576,7 @@ map:
 	b.ranItems("a.txt b.txt") // other steps
 	r := b.run(text)
 	r.status(event.CompletedWithFailures)
-	b.ranItems("a.txt b.txt") // whose commits nobody has merged
+	b.ranItems("a.txt b.txt") // nobody has merged their commits
 	if got := r.of(event.ItemStarted)[0].Message; !strings.Contains(got, "are not in the branch") {
 		t.Errorf("it runs as %q", got)
 	}
@@ -586,8 +587,9 @@ map:
 	b.ranItems("")
 }
 
-// TestUnchangedAndUndone: an item runs whose work was taken back, or of which a file is gone,
-// since it came to the branch; not one whose file the run itself moved, or somebody edited.
+// TestUnchangedAndUndone: an item runs again if its work was reverted, or one of its files
+// was deleted, after the work reached the branch. It does not run again if the run itself
+// moved the file, or somebody edited it.
 func TestUnchangedAndUndone(t *testing.T) {
 	text := `
 name: undone
@@ -612,7 +614,7 @@ reduce:
 	b.run(text).status(event.Succeeded)
 	b.ranItems("a b c")
 	for _, c := range []struct{ do, want string }{
-		{"true", ""}, // the run itself has removed a file of each
+		{"true", ""}, // the run itself has removed a file of each item
 		{"echo more >> out/a; git commit -qam edit", ""},
 		{"git rm -q out/b; git commit -qm gone", "b"},
 		{"git checkout -q start was/c; git commit -qm before", "c"},
@@ -629,8 +631,8 @@ reduce:
 	}
 }
 
-// TestUnchangedDecidedTwice: a run that is cut short while it decides continues with
-// that, and what was decided is not decided again.
+// TestUnchangedDecidedTwice: a run that is cut short while it decides continues with the
+// rest, and decides nothing twice.
 func TestUnchangedDecidedTwice(t *testing.T) {
 	const n = 600 // several chunks
 	var list []string
@@ -671,8 +673,8 @@ func TestUnchangedDecidedTwice(t *testing.T) {
 	}
 }
 
-// TestUnchangedJustWell: an item that ended well by a fallback has a better end before
-// it; one that was repaired has not.
+// TestUnchangedJustWell: an item that ended well by a fallback has a better end in an
+// earlier run; an item that was repaired does not.
 func TestUnchangedJustWell(t *testing.T) {
 	b := newBench(t)
 	text := `
@@ -701,7 +703,7 @@ map:
 	}
 }
 
-// TestUnchangedWorkingDir: an item's file may lie where a step works.
+// TestUnchangedWorkingDir: an item's file may be in the directory where a step works.
 func TestUnchangedWorkingDir(t *testing.T) {
 	b := newBench(t)
 	b.write("sub/a.txt", "a")
@@ -715,7 +717,7 @@ func TestUnchangedWorkingDir(t *testing.T) {
 	b.ranItems("b.txt")
 }
 
-// TestUnchangedCalled: what an env file or a secret of a called workflow gives counts.
+// TestUnchangedCalled: values from an env file or a secret of a called workflow count.
 func TestUnchangedCalled(t *testing.T) {
 	b := newBench(t)
 	b.setenv("TOKEN", "very-secret")
@@ -737,8 +739,8 @@ func TestUnchangedCalled(t *testing.T) {
 	b.ranItems("2 2 a b")
 }
 
-// TestUnchangedReasons: what is not known of items is said, each kind of it counted,
-// and an item that begins after a resume says why it runs.
+// TestUnchangedReasons: the run reports why items cannot be compared, with a count for each
+// reason. An item that begins after a resume says why it runs.
 func TestUnchangedReasons(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A repository whose state git cannot read, here since a filter fails, gives no worktree:
-// the items that are to have one each do not work in the user's checkout instead.
+// If git cannot read the state of a repository, here because a filter fails, no worktree
+// can be made. Items that need a worktree must not work in the user's checkout instead.
 func TestUnreadableRepositoryIsNoReasonToWorkInTheCheckout(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "worktree"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// A power cut may leave the record of a step, and not the file with its output. The step
-// runs again then, with the round that it is of, and nothing else does.
+// A power cut may keep the record of a step and lose the file with its output. Then the
+// step runs again, with its round, and nothing else does.
 func TestLostOutputOfARound(t *testing.T) {
 	t.Parallel()
 	const rounds = `foreach: [a, b, c]

@@ -7,8 +7,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestValidateResults: each shape of a result against a threshold; on_incomplete
-// runs where it is below.
+// TestValidateResults: each shape of a result against a threshold. on_incomplete runs if
+// the result is below it.
 func TestValidateResults(t *testing.T) {
 	for _, row := range []struct {
 		shell      string
@@ -43,7 +43,7 @@ func TestValidateResults(t *testing.T) {
 	}
 }
 
-// TestValidateLoop: repairs until it is complete, or as often as is allowed.
+// TestValidateLoop: repairs until the result is complete, or as often as is allowed.
 func TestValidateLoop(t *testing.T) {
 	const check = `echo c >> @EV@/checks; n=$(cat @EV@/x 2>/dev/null | wc -l); echo "{\"completion_percentage\": $((n >= 3 ? 100 : n * 40)), \"missing\": [\"m$n\", \"k\"], \"gaps\": {\"g\": {\"severity\": \"high\"}}}"`
 	for _, row := range []struct {
@@ -115,8 +115,8 @@ func TestValidateForms(t *testing.T) {
 	}
 }
 
-// TestValidateTimeout: the timeout is of one check, not of the repairs between
-// the checks; a check that does not end in time fails the step.
+// TestValidateTimeout: the timeout applies to one check, not to the repairs between checks.
+// A check that takes too long fails the step.
 func TestValidateTimeout(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("commands: [{validate: {shell: 'test -e done', timeout: 3s, on_incomplete: {shell: 'sleep 3.5; touch done'}}}, {shell: echo a > @EV@/x}]")
@@ -130,8 +130,7 @@ func TestValidateTimeout(t *testing.T) {
 	r.want("x", "-")
 }
 
-// TestOnIncompleteMustCommit: with commit_required, a repair that commits
-// nothing fails.
+// TestOnIncompleteMustCommit: with commit_required, a repair that commits nothing fails.
 func TestOnIncompleteMustCommit(t *testing.T) {
 	t.Parallel()
 	for repair, status := range map[string]string{"echo a": event.Failed, "echo a > f; git add f; git commit -qm f": event.Succeeded} {
@@ -215,8 +214,8 @@ func TestGoalSeek(t *testing.T) {
 	}
 }
 
-// TestACheckThatWasCutShort: what a check printed before it was killed, or before a
-// command that is not there, is no score; its plain exit status does not matter.
+// TestACheckThatWasCutShort: what a check printed is no score if the check was killed, or
+// if a command in it does not exist. Its plain exit status does not matter.
 func TestACheckThatWasCutShort(t *testing.T) {
 	t.Parallel()
 	for check, want := range map[string]string{

@@ -12,8 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// values writes each text into a file, after the steps of head, and compares
-// what came out.
+// values writes each text into a file, after the steps of head, and compares the result.
 func (b *bench) values(head string, want map[string]string) {
 	b.t.Helper()
 	var steps strings.Builder
@@ -50,7 +49,7 @@ commands:
 const document = `{"n": 10, "f": 1.50, "big": 12345678901234567890, "e": 1e3, "t": true, "z": null, "s": "a b", "": 1,
  "list": [1, "b", 2.0], "objs": [{"p": "x", "q": 1}, {"p": "y"}], "o": {"k": "v", "d": {"e": [7]}}, "a b": {"c-d": 5}, "empty": [], "files": ["a.go", "b.md", "c.go"]}`
 
-// TestValuesReadAsWritten: how each kind of value comes into a text.
+// TestValuesReadAsWritten: how each kind of value is written into a text.
 func TestValuesReadAsWritten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -86,7 +85,7 @@ func TestValuesReadAsWritten(t *testing.T) {
 	})
 }
 
-// TestShellTextIsLeftAlone: what is the shell's own reaches the shell.
+// TestShellTextIsLeftAlone: the shell's own syntax reaches the shell.
 func TestShellTextIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -134,7 +133,7 @@ commands:
 	r.want("id", r.sum.Run+"\n"+r.sum.Run)
 }
 
-// TestItemVariables: what an agent reads of its item, in each form of input.
+// TestItemVariables: what an agent reads about its item, in each form of input.
 func TestItemVariables(t *testing.T) {
 	for _, row := range []struct{ input, text, want string }{
 		{`[{"id": "i1", "n": 1.0, "deep": {"l": [1, 2]}}]`, "${item.id} ${item.n} ${item.deep.l[1]} ${item_id} ${item_index} ${item_total}", "i1 1.0 2 i1 0 1"},
@@ -214,8 +213,8 @@ commands:
 	}
 }
 
-// TestLargeValues: a value too large for the environment is an error that says
-// where to find it, and the file is there.
+// TestLargeValues: for a value that is too large for the environment, the error says where
+// to find it, and the file exists.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -238,8 +237,8 @@ reduce:
 	}
 }
 
-// TestGitState: git.* is the working tree as a step finds it, its when
-// included; a variable of the file that is called git stays.
+// TestGitState: git.* is the working tree as a step, or its when, finds it. A variable of
+// the file that is called git stays.
 func TestGitState(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -278,8 +277,8 @@ commands:
 	r.want("own", "own")
 }
 
-// TestUnsetIsTold: the failure of a command names the variables of its text that
-// nothing has set, as the shell only says that it cannot read them.
+// TestUnsetIsTold: if a command fails, the message names the variables in its text that
+// nothing has set, because the shell only says that it cannot read them.
 func TestUnsetIsTold(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("map: {input: [{id: 1}], agent_template: [{shell: 'test ${item.path} ${item.id} ${item.size|default:0} ${arr[0]}', on_failure: {shell: 'echo \"${error.message}\" > @EV@/why; exit 1'}}]}")
@@ -293,8 +292,9 @@ func TestUnsetIsTold(t *testing.T) {
 	}
 }
 
-// TestAFieldThatAnItemLacks: it is told as such, with what the item has, before a
-// process starts, and not tried again; a condition that reads one of a similar name says so once.
+// TestAFieldThatAnItemLacks: the error says so, and what the item has, before a process
+// starts, and the step is not tried again. A condition that reads a similar name says so
+// once.
 func TestAFieldThatAnItemLacks(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`map:

@@ -17,9 +17,9 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// virtually takes a run again from its start to its end under virtual ports,
-// with what actions and git answered in that run, and gives the differences
-// between the facts of both.
+// virtually plays a run again from its start to its end under virtual ports, with the
+// answers that actions and git gave in that run. It gives the differences between the facts
+// of both.
 func (r *ran) virtually(local *step.Executor, tape *Tape, dir string, unordered bool) (wrong []string) {
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := ports.NewClock(began)
@@ -64,15 +64,14 @@ func (r *ran) virtually(local *step.Executor, tape *Tape, dir string, unordered 
 	return wrong
 }
 
-// steps gives what facts say of steps, without what time and chance have in
-// them.
+// steps gives what facts say about steps, without times and random values.
 func steps(facts []event.Event, unordered bool) (said []string) {
 	for _, e := range facts {
 		if e.Type == event.AgentMessage || e.Type == event.Output {
 			continue
 		}
 		if e.Type == event.Note && strings.HasPrefix(e.Message, "the work is in branch ") {
-			continue // of a worktree, which a virtual run has none of
+			continue // from a worktree; a virtual run has none
 		}
 		if e.Type == event.ItemsReady {
 			e.Data = nil // the digest of a journal's list
@@ -108,11 +107,11 @@ func steps(facts []event.Event, unordered bool) (said []string) {
 	return said
 }
 
-// left is what is left of the time of an open breaker or of a rate limit: a time
-// until a moment, as seen from another one.
+// left matches the rest of the time of an open breaker or of a rate limit: it depends on
+// when it is read.
 var left = regexp.MustCompile(`(a probe through in|the rate limit lasts) [0-9a-zµ.]+`)
 
-// timeless takes times out of a value.
+// timeless removes times from a value.
 func timeless(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -122,7 +121,7 @@ func timeless(v any) any {
 		for k, x := range v {
 			v[k] = timeless(x)
 		}
-		if ns, ok := v["retry_after_ns"].(float64); ok && time.Duration(ns) > time.Hour { // until a moment, too
+		if ns, ok := v["retry_after_ns"].(float64); ok && time.Duration(ns) > time.Hour { // also depends on when it is read
 			v["retry_after_ns"] = time.Duration(ns).Round(time.Hour)
 		}
 	case []any:

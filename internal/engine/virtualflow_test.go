@@ -20,21 +20,21 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// one is a workflow of a step that asks for a path under a retry policy, and of
-// one that follows.
+// one is a workflow with a step that requests a path under a retry policy, and a step that
+// follows.
 func one(path, policy string) string {
 	return "commands:\n  - {http: 'http://example.test/" + path + "', retry: {" + policy + "}}\n  - http: http://example.test/next\n"
 }
 
-// each is a map that asks for paths, and then for what reduce asks for.
+// each is a map that requests paths, and then what reduce requests.
 func each(items, keys string) string {
 	return "mode: mapreduce\nmap:\n  input: [" + items + "]\n  agent_template: [{http: 'http://example.test/${item}', id: got}, {http: 'http://example.test/then-${got.output}'}]\n" +
 		keys + "reduce:\n  - http: http://example.test/reduce-${map.succeeded}-of-${map.total}-${map.results[0].steps[0].output}\n"
 }
 
-// virtualFlows are workflows in each of which an option of a retry policy does
-// something, by its name, or a key of another part of a file, with that part
-// before it. What is asked for is answered as in TestCallsUnderVirtualPorts.
+// virtualFlows are workflows in which an option of a retry policy has an effect, by the
+// option's name, or by a key of another part of a file, with the part before it. Requests
+// are answered as in TestCallsUnderVirtualPorts.
 var virtualFlows = map[string][]string{
 	"attempts":             {one("flaky", "attempts: 5"), one("down", "attempts: 2")},
 	"backoff":              {one("late", "attempts: 9, backoff: exponential"), one("late", "attempts: 9, backoff: fibonacci"), one("late", "attempts: 9, backoff: linear")},
@@ -108,18 +108,18 @@ var virtualFlows = map[string][]string{
 	"foreach continue_on_error": {"commands: [{foreach: [a, down, b], parallel: 2, continue_on_error: true, do: [{http: 'http://example.test/${item}'}]}, {http: 'http://example.test/${foreach.failed}'}]\n"},
 }
 
-// virtualParts are the parts of a file of which each key has a row, but for those
-// that say where files or processes are, and those of other tables.
+// virtualParts are the parts of a file of which each key has a row, except for keys that
+// say where files or processes are, and keys of other tables.
 var virtualParts = map[string][]string{
 	"error_policy":   {"max_recoveries", "retry"}, // of crashes; another spelling
 	"timeout_config": {"agent_timeout", "agent_timeout_secs", "cleanup_grace_period", "cleanup_grace_period_secs"},
 	"map": {"input", "agent_template", "agent_timeout_secs", "timeout_per_agent", "timeout_config", "retry", "retry_config", "error_policy", "on_item_failure",
-		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "same_error", "skip_unchanged", "evidence", "limits"}, // the last are of earlier runs, of git, and of what a machine has
+		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "same_error", "skip_unchanged", "evidence", "limits"}, // the last ones need earlier runs, git, or what a machine has
 	"block": {"commands", "steps", "timeout_secs"},
 }
 
-// TestFlowsUnderVirtualPorts runs workflows under the ports of this machine and
-// under virtual ones: the same facts at the same times.
+// TestFlowsUnderVirtualPorts runs workflows with the ports of this machine and with virtual
+// ones: the facts and their times are the same.
 func TestFlowsUnderVirtualPorts(t *testing.T) {
 	t.Parallel()
 	for _, o := range option.For(option.File) {
@@ -153,7 +153,7 @@ func TestFlowsUnderVirtualPorts(t *testing.T) {
 	}
 }
 
-// luck draws the same at the same place each time.
+// luck gives the same random values at the same place each time.
 func luck(p step.Address, path string) backoff.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, path, p.Rounds, p.Index)
@@ -212,8 +212,8 @@ func sameTimes(t *testing.T, have, want []string) {
 	}
 }
 
-// TestVirtualPortsRefuse: what virtual ports have no answer to is an error that
-// says so, and nothing is left out in silence.
+// TestVirtualPortsRefuse: what virtual ports cannot answer is an error that says so.
+// Nothing is left out silently.
 func TestVirtualPortsRefuse(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ text, want string }{
@@ -249,9 +249,8 @@ func TestVirtualPortsRefuse(t *testing.T) {
 	}
 }
 
-// TestPartsUnderVirtualPorts: what the table of fields has not, on real processes:
-// agents in a map, which a rate limit turns away, and outputs that are too large
-// for a record.
+// TestPartsUnderVirtualPorts: what the table of fields lacks, on real processes: agents in
+// a map that a rate limit rejects, and outputs that are too large for a record.
 func TestPartsUnderVirtualPorts(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -275,8 +274,8 @@ func TestPartsUnderVirtualPorts(t *testing.T) {
 	}
 }
 
-// TestCutShortByTimeout: a step that the timeout around it ended is not counted, and
-// its message says so once.
+// TestCutShortByTimeout: a step that an outer timeout ended is not counted, and its message
+// says so once.
 func TestCutShortByTimeout(t *testing.T) {
 	t.Parallel()
 	inTime(t, &virtual{took: time.Second, slow: "slow"}, func(b *bench) {

@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// Runs whose width is found out, whose agents are a chain, and whose items have a budget,
-// killed at each event.
+// These runs are killed at each event: runs whose width is found out, whose agents are a
+// chain, and whose items have a budget.
 
 const wideFlow = `
 name: wide
@@ -29,7 +29,7 @@ error_policy: {max_recoveries: 1000}
 
 var widthBefore = regexp.MustCompile(`([0-9]+) items? at once(, ([0-9]+) before|)`)
 
-// TestTheWidthGoesOnAfterAKill: a resume continues with the width that was recorded last.
+// TestTheWidthGoesOnAfterAKill: a resume continues with the last recorded width.
 func TestTheWidthGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	carried := false
@@ -83,8 +83,8 @@ map:
 error_policy: {max_recoveries: 1000}
 `
 
-// TestAPausedAgentStaysSoAfterAKill: an agent of a chain whose pause is on record is not
-// asked by a resume, and no item is lost or fails.
+// TestAPausedAgentStaysSoAfterAKill: if the pause of an agent in a chain is on record, a
+// resume does not ask this agent, and no item is lost or fails.
 func TestAPausedAgentStaysSoAfterAKill(t *testing.T) {
 	t.Parallel()
 	paused := false
@@ -132,9 +132,9 @@ map:
 error_policy: {max_recoveries: 1000, retry: {attempts: 10, initial_delay: 1ms}}
 `
 
-// TestABudgetGoesOnAfterAKill: what an item had used when the run was killed counts after
-// that. Whatever the kill, the calls on record of an item have used 400, 800 and 1200 tokens,
-// and none follows.
+// TestABudgetGoesOnAfterAKill: what an item had used when the run was killed still counts.
+// At every kill, the recorded calls of an item have used 400, 800 and 1200 tokens, and no
+// call follows.
 func TestABudgetGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	killedAtEach(t, budgetFlow, 16, 14, 3, func(k *kill) {

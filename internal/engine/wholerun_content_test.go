@@ -8,11 +8,11 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// This file says what the world and the results of a run look like at its end, by its
-// plan, and by how its steps and items have ended.
+// This file computes the expected content of the world and the results of a run at its end,
+// from its plan and from how its steps and items have ended.
 
-// end: the content of the world is that of an undisturbed run, and one that continues with
-// a run that has ended well has nothing to do.
+// end checks that the content of the world is that of an undisturbed run, and that a
+// process which continues a run that ended well has nothing to do.
 func (o *oracle) end() {
 	l := o.lives[len(o.lives)-1]
 	if l.dead || !endedWell(l.status) {
@@ -67,7 +67,7 @@ type final struct {
 	items map[int]event.Event
 	files map[string]string
 	outs  map[int]string
-	// unsure are the items of whose output the plan does not tell the whole.
+	// unsure are the items for which the plan does not determine the whole output.
 	unsure map[int]bool
 }
 
@@ -84,7 +84,7 @@ func newFinal(p *plan, steps map[string]*planStep, facts []event.Event) *final {
 	return f
 }
 
-// scene is where steps are, and what they can read.
+// scene is the place of some steps, and what they can read there.
 type scene struct {
 	*final
 	item        int
@@ -94,7 +94,7 @@ type scene struct {
 	known, sets map[string]string
 }
 
-// child is a scene inside another one, with variables of its own.
+// child gives a scene inside another one, with its own variables.
 func (s *scene) child(item int) *scene {
 	c := *s
 	c.item, c.known, c.sets = item, map[string]string{}, map[string]string{}
@@ -107,8 +107,8 @@ func (s *scene) child(item int) *scene {
 	return &c
 }
 
-// all gives the outputs of the steps of a list that have printed something, and notes
-// the files that they have made.
+// all gives the outputs of the steps of a list that have printed something, and records the
+// files that they have made.
 func (f *final) all(s *scene, list string, steps []*planStep) (outs []string) {
 	for i, st := range steps {
 		out, ok := f.one(s, fmt.Sprintf("%s[%d]", list, i), st)
@@ -125,13 +125,13 @@ func (f *final) all(s *scene, list string, steps []*planStep) (outs []string) {
 	return outs
 }
 
-// one gives the output of a step that has ended as it was meant to.
+// one gives the output of a step that ended as intended.
 func (f *final) one(s *scene, path string, st *planStep) (string, bool) {
 	path += s.rounds
 	e, there := f.ends[place{s.item, path}]
 	if !there || e.Status != event.Succeeded || recovered(e) && st.rounds() == 1 {
 		if there && st.Kind == "foreach" && s.rounds == "" {
-			f.unsure[s.item] = true // what its rounds have printed is in the output still
+			f.unsure[s.item] = true // the output still has what its rounds have printed
 		}
 		return "", false
 	}
@@ -195,7 +195,7 @@ func (f *final) one(s *scene, path string, st *planStep) (string, bool) {
 	return produced(st, s.item, args), true
 }
 
-// loop gives the output of a foreach: those of its rounds, joined.
+// loop gives the output of a foreach: the joined outputs of its rounds.
 func (f *final) loop(s *scene, path string, st *planStep) string {
 	values := st.Values
 	if st.Of != "" {
@@ -233,7 +233,7 @@ func recovered(e event.Event) bool {
 	return json.Unmarshal(e.Data, &d) == nil && d.Recovered
 }
 
-// masked is a text as it is in a record.
+// masked gives a text as a record has it.
 func (f *final) masked(text string) string {
 	if !f.plan.Secret {
 		return text
@@ -241,10 +241,10 @@ func (f *final) masked(text string) string {
 	return strings.ReplaceAll(text, planSecret, "***")
 }
 
-// cutAt is the size from which on a text is not whole in a record.
+// cutAt is the size from which on a record does not have a whole text.
 const cutAt = 16 << 10
 
-// same reports whether a recorded text is a text, or its two ends.
+// same reports whether a recorded text equals a text, or its two ends.
 func (f *final) same(got, text string) bool {
 	want := f.masked(text)
 	if len(want) <= cutAt {
@@ -253,7 +253,7 @@ func (f *final) same(got, text string) bool {
 	return len(got) > cutAt/2 && len(got) < len(want)+200 && strings.HasPrefix(got, want[:4000]) && strings.HasSuffix(got, want[len(want)-4000:])
 }
 
-// itemOutput: the output of an item is those of its steps.
+// itemOutput checks that the output of an item consists of the outputs of its steps.
 func (o *oracle) itemOutput(e event.Event, outs []string) {
 	var d struct {
 		Output string
@@ -276,7 +276,7 @@ func ends(s string) string {
 	return fmt.Sprintf("%q … %q (%d bytes)", s[:120], s[len(s)-120:], len(s))
 }
 
-// results: reduce is given what the items gave, and how they ended.
+// results checks that reduce gets what the items gave, and how they ended.
 func (o *oracle) results(f *final) {
 	if args := o.plan.Reduce[0].Args; len(args) == 0 || args[len(args)-1].Kind != "results" {
 		return

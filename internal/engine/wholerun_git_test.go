@@ -17,14 +17,14 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// Whole runs of isolated maps: random workflows with the real git and real processes,
-// killed at their records, and compared with a run of the same workflow that nobody
-// disturbed, by what git says of the target branch and of the user's checkout.
+// Whole runs of isolated maps: random workflows, with the real git and real processes, are
+// killed at their records. What git says about the target branch and the user's checkout is
+// compared with an undisturbed run of the same workflow.
 
 func init() { parts["whole"] = wholeMain }
 
-// wholeMain runs the workflow of the working directory, or continues with its run, and ends
-// by SIGKILL at the n-th event of this life; 0: at none.
+// wholeMain runs the workflow of the working directory, or continues its run, and ends with
+// SIGKILL at the n-th event of this life; 0: at none.
 func wholeMain() int {
 	at, err := strconv.Atoi(os.Args[1])
 	if err != nil {
@@ -59,7 +59,7 @@ func wholeMain() int {
 	return sum.ExitStatus()
 }
 
-// gitPlan is a workflow of an isolated map, made at random.
+// gitPlan is a random workflow with an isolated map.
 type gitPlan struct {
 	items, parallel, files int
 	setup, commits, clash  bool
@@ -74,15 +74,15 @@ func newGitPlan(seed uint64) *gitPlan {
 		p.fails = 1 + r.IntN(p.items)
 	}
 	if p.clash {
-		p.parallel = 1 // so that it is always the second that meets the first
+		p.parallel = 1 // so that the second item always has the conflict
 	}
 	return p
 }
 
-// file is the workflow. $EV is outside of git, where a failure is remembered. A step that
-// was cut short runs again in the tree as it left it: the second one finds the file of
-// the first where that was, or where it has moved it itself. The file of the third, which
-// may have begun, is never in the second one's commit.
+// file gives the workflow. $EV is outside of git; it says which items have failed. A step
+// that was cut short runs again in the tree as it left it. So the second step finds the
+// file of the first where the file was, or where the step itself has moved it. The file of
+// the third, which may have begun, is never in the second step's commit.
 func (p *gitPlan) file() string {
 	var b strings.Builder
 	b.WriteString("name: whole\nmode: mapreduce\nisolation: worktree\nerror_policy: {max_recoveries: 1000, retry_config: {max_attempts: 3, initial_delay: 1ms, backoff: fixed}}\n")
@@ -113,15 +113,15 @@ func (p *gitPlan) file() string {
 	return b.String()
 }
 
-// gitRun is a run of a plan that has ended.
+// gitRun is a completed run of a plan.
 type gitRun struct {
 	*bench
 	status int
-	events int // of its first life, where that had an end
+	events int // events of its first life, if that was completed
 	lives  []string
 }
 
-// run takes a plan through kills, each at an event of its life, to the end.
+// run takes a plan to its end, with a kill at an event of each life.
 func (p *gitPlan) run(t *testing.T, kills ...int) *gitRun {
 	t.Helper()
 	r := &gitRun{bench: newBench(t)}
@@ -145,8 +145,8 @@ func (p *gitPlan) run(t *testing.T, kills ...int) *gitRun {
 	return r
 }
 
-// content is what the target branch has, what its commits are about, and how the
-// items have ended.
+// content gives what the target branch has, the subjects of its commits, and how the items
+// have ended.
 func (r *gitRun) content() string {
 	ends := map[string]string{}
 	events, _ := r.recordedEvents()
@@ -158,8 +158,8 @@ func (r *gitRun) content() string {
 	return fmt.Sprint(ends, "\n", r.output(`git ls-tree -r main | cut -d ' ' -f 3; git log --no-merges --format=%s main | sort; cat $(dirname "$PWD")/ev/sum`))
 }
 
-// allMerged says that the items of a plan have succeeded, those that clash one after the
-// other, and that the target branch has the work of all of them.
+// allMerged reports whether the items of a plan have succeeded, items with conflicts one
+// after the other, and whether the target branch has the work of all of them.
 func (r *gitRun) allMerged(p *gitPlan) bool {
 	want := ""
 	for i := range p.items {
@@ -169,7 +169,7 @@ func (r *gitRun) allMerged(p *gitPlan) bool {
 		r.output("cat ../ev/sum") == fmt.Sprintf("%d/%d", p.items, p.items)
 }
 
-// left is what a run leaves that it should not.
+// left gives what a run has left behind and should not have.
 func (r *gitRun) left() string {
 	return r.output(`
 		[ "$(cat mine.txt)" = "of the user" ] || echo "mine.txt is not the user's"
@@ -180,8 +180,8 @@ func (r *gitRun) left() string {
 		[ ! -e "$(dirname "$PWD")/ev/lost" ] || cat "$(dirname "$PWD")/ev/lost"; true`)
 }
 
-// TestWholeGitRuns kills runs at their records: at each of them with BIDE_WHOLE_GIT, the
-// number of workflows, else at a few.
+// TestWholeGitRuns kills runs at their records. With BIDE_WHOLE_GIT, the number of
+// workflows, it kills at each record, and otherwise at a few.
 func TestWholeGitRuns(t *testing.T) {
 	t.Parallel()
 	first, n := fromEnv(t, "BIDE_WHOLE_FROM", 0), fromEnv(t, "BIDE_WHOLE_GIT", 0)
@@ -206,7 +206,7 @@ func TestWholeGitRuns(t *testing.T) {
 				}
 				got := p.run(t, kills...)
 				if left := got.left(); left == "" && p.clash && got.allMerged(p) {
-					continue // the second began after a kill, from where the first was merged
+					continue // the second began after a kill, from the commit with the first one's work
 				} else if left != "" || got.status != calm.status || got.content() != calm.content() {
 					t.Errorf("seed %d, kills %v: left %q, status %d, and\n%s\nwant status %d and\n%s\n%q\n%s", seed, kills, left, got.status, got.content(), calm.status, calm.content(), got.lives, p.file())
 				}

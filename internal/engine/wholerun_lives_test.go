@@ -22,25 +22,25 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// oneLife is one process of a run, on a clock of its own. It is the step.Recorder of
-// that process.
+// oneLife is one process of a run, with its own clock. It is the step.Recorder of that
+// process.
 type oneLife struct {
 	step.Details
 	number   int
 	began    time.Time
 	clock    *ports.Clock
 	journal  []event.Event // what earlier lives have left, and what this one records
-	base     int           // how much of it is from earlier lives
+	base     int           // how many of these facts are from earlier lives
 	records  []int         // where the records of this life end
-	synced   int           // so much would outlive a power cut
-	kept     int           // so much of it is left to the next life
+	synced   int           // how many of these facts a power cut would not lose
+	kept     int           // how many of these facts the next life finds
 	fault    *fault
 	uneven   bool
 	ticks    int
-	dead     bool // it is killed: nothing that it does has an effect
+	dead     bool // it was killed: nothing that it does has an effect
 	stuck    string
 	stop     func() // an interrupt
-	kill     func() // ends what is left of a dead one
+	kill     func() // ends what is left of a life that was killed
 	status   string
 	exit     int
 	sum      *engine.Summary
@@ -81,7 +81,7 @@ func (l *oneLife) Record(facts ...event.Event) error {
 	return nil
 }
 
-// Sync has what was recorded outlive a power cut.
+// Sync makes everything that was recorded survive a power cut.
 func (l *oneLife) Sync(context.Context) error {
 	if l.dead {
 		return errKilled
@@ -90,7 +90,7 @@ func (l *oneLife) Sync(context.Context) error {
 	return nil
 }
 
-// Show shows nobody.
+// Show shows nothing.
 func (l *oneLife) Show(event.Event) {}
 
 // tick counts what the life does, and ends it at the tick of its fault.
@@ -101,7 +101,7 @@ func (l *oneLife) tick() {
 	}
 	if l.fault.Interrupt {
 		if l.uneven {
-			l.clock.After(123*time.Nanosecond, func() { l.stop() }) // no two things happen in the same moment
+			l.clock.After(123*time.Nanosecond, func() { l.stop() }) // so that no two things happen at the same moment
 			return
 		}
 		l.stop()
@@ -122,8 +122,8 @@ type wholeRun struct {
 	world  *planWorld
 	lives  []*oneLife
 	began  time.Time
-	failed int            // lives that have ended so
-	store  *journal.Store // where not nil, each life reads a real journal
+	failed int            // lives that ended as failed
+	store  *journal.Store // if not nil, each life reads a real journal
 }
 
 // loadPlan reads the workflow file of a plan.
@@ -138,8 +138,8 @@ func loadPlan(p *plan) (*workflow.File, error) {
 	return f, problems.Err()
 }
 
-// runPlan takes a run through its faults to its end, mends the world where it has
-// failed, and continues with it once more where there is nothing to do.
+// runPlan takes a run through its faults to its end. If the run has failed, it repairs the
+// world. Then it continues the run once more, although there may be nothing to do.
 func runPlan(p *plan, store *journal.Store) (*wholeRun, error) {
 	f, err := loadPlan(p)
 	if err != nil {
@@ -171,13 +171,13 @@ func runPlan(p *plan, store *journal.Store) (*wholeRun, error) {
 		if left = r.goOn(l, left, now); left == nil {
 			break
 		}
-		now = now.Add(time.Hour) // until somebody looks
+		now = now.Add(time.Hour) // until somebody looks at the run
 	}
 	return r, nil
 }
 
-// goOn gives the journal with which somebody continues with a run that has ended; nil where
-// there is nothing more to see.
+// goOn gives the journal for continuing a run that has ended; nil if there is nothing left
+// to test.
 func (r *wholeRun) goOn(l *oneLife, left []event.Event, now time.Time) []event.Event {
 	if len(r.lives) > 1 {
 		before := r.lives[len(r.lives)-2]
@@ -210,7 +210,7 @@ func endedWell(status string) bool {
 	return status == event.Succeeded || status == event.CompletedWithFailures
 }
 
-// deadEnds are the ends of the items that are dead letters.
+// deadEnds gives the ends of the items that are dead letters.
 func deadEnds(facts []event.Event) (list []event.Event) {
 	last := map[int]event.Event{}
 	for _, e := range facts {
@@ -226,8 +226,8 @@ func deadEnds(facts []event.Event) (list []event.Event) {
 	return list
 }
 
-// leave is what a life leaves in the journal: of a dead one, not the records that
-// nobody had synced and that its fault takes away.
+// leave gives what a life leaves in the journal. If it was killed, the unsynced records
+// that its fault takes away are lost.
 func (l *oneLife) leave() []event.Event {
 	if l.kept == 0 {
 		l.kept = len(l.journal)
@@ -244,7 +244,7 @@ func (l *oneLife) leave() []event.Event {
 	return l.journal[:l.kept:l.kept]
 }
 
-// live is one life of the run.
+// live runs one life of the run.
 func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife, err error) {
 	l = &oneLife{number: len(r.lives), began: now, clock: ports.NewClock(now), journal: left, base: len(left), synced: len(left), fault: f, uneven: r.plan.Uneven}
 	r.world.life = l
@@ -295,7 +295,7 @@ func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife
 	return l, nil
 }
 
-// luck draws the same at the same place each time.
+// luck gives the same random values at the same place each time.
 func (r *wholeRun) luck(p step.Address, path string) backoff.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, path, p.Rounds, p.Index, len(r.lives))
@@ -307,7 +307,7 @@ func (r *wholeRun) items(left []event.Event) func(func() ([]event.Item, error)) 
 	return func(read func() ([]event.Item, error)) ([]event.Item, error) { return read() }
 }
 
-// listed is how many work items are on record.
+// listed gives how many work items are on record.
 func listed(facts []event.Event) int {
 	for _, e := range facts {
 		if e.Type == event.ItemsReady {
@@ -317,7 +317,7 @@ func listed(facts []event.Event) int {
 	return 0
 }
 
-// earlier is what a life finds: the facts, or a real journal that has them.
+// earlier gives what a life finds: the facts, or a real journal that has them.
 func (r *wholeRun) earlier(left []event.Event) (agents.Earlier, func() error, error) {
 	if r.store == nil {
 		return journal.Facts{Events: left, Items: listed(left)}, func() error { return nil }, nil
@@ -357,7 +357,7 @@ func (r *wholeRun) earlier(left []event.Event) (agents.Earlier, func() error, er
 	}, nil
 }
 
-// text is the plan as it is kept.
+// text gives the plan in the form in which it is kept.
 func (p *plan) text() string {
 	b, err := json.MarshalIndent(p, "", " ")
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// The oracle of whole runs: what a run has to have done, found out of its plan, of what
-// it has recorded and of what its world looks like. It uses nothing of the engine; of
-// package event it uses the words.
+// The oracle of whole runs: it finds out what a run must have done, from its plan, its
+// record and the state of its world. It uses nothing of the engine, and only the words of
+// package event.
 
-// oracle looks at one run.
+// oracle checks one run.
 type oracle struct {
 	*wholeRun
 	wrong []string
 }
 
-// judged gives what is wrong with a run, the first few things.
+// judged gives what is wrong with a run, at most the first few findings.
 func judged(r *wholeRun) []string {
 	o := &oracle{wholeRun: r, wrong: slices.Clone(r.world.wrong)}
 	for _, l := range r.lives {
@@ -43,35 +43,36 @@ func (o *oracle) say(format string, args ...any) {
 	}
 }
 
-// step is the step of the plan that an event is of: by its label, which each has of its own.
+// step gives the step of the plan that an event belongs to, by its label, which is unique.
 func (o *oracle) step(e event.Event) *planStep { return o.world.steps[e.Label] }
 
-// place is a step of the run or of an item: that of item 0 is the run's.
+// place is a step of the run or of an item. The run itself is item 0.
 type place struct {
 	item int
 	path string
 }
 
-// standing is what is known of the steps and the items of a run at a place of its journal.
+// standing is what is known about the steps and the items of a run at one point of its
+// journal.
 type standing struct {
 	steps    map[string]*planStep
 	begun    map[place]bool
 	names    map[place]string    // of the step
-	over     map[place]bool      // it has ended so that it is not to run again
-	passed   map[place]bool      // it has failed, and what follows runs
+	over     map[place]bool      // it has ended and must not run again
+	passed   map[place]bool      // it has failed, and the steps after it run
 	attempt  map[place]int       // the attempt that began last
 	failed   map[place]int       // the attempt that failed last
 	failures map[place]int       // in this execution of the step
-	due      map[place]retryWait // until when it waits
+	due      map[place]retryWait // when its wait ends
 	handled  map[place]int       // the round whose handler has begun
-	inRound  map[place]int       // the attempts that have failed since a handler ended, or the step began
-	final    map[place]bool      // the policy allows no attempt after the last one, but for a handler
+	inRound  map[place]int       // the attempts that have failed since a handler ended, or since the step began
+	final    map[place]bool      // the policy allows no attempt after the last one, except after a handler
 	spent    map[place]time.Duration
 	prev     map[place]time.Duration
 
 	items    map[int]string // how an item has ended
 	running  map[int]bool
-	left     map[int]bool // the process in which it ran has ended
+	left     map[int]bool // the process that ran it has ended
 	tries    map[int]int  // attempts that failed since it began or was requeued
 	itemDue  map[int]retryWait
 	itemPrev map[int]time.Duration
@@ -81,7 +82,7 @@ type standing struct {
 
 // retryWait is a wait that a retry has scheduled.
 type retryWait struct {
-	at    time.Time // when it was
+	at    time.Time // when it was scheduled
 	span  time.Duration
 	life  int
 	known bool
@@ -97,7 +98,8 @@ func newStanding(steps map[string]*planStep) *standing {
 	}
 }
 
-// forget forgets the steps of an item, or those of the run whose path begins so.
+// forget forgets the steps of an item, or the steps of the run whose path begins with
+// prefix.
 func (s *standing) forget(item int, prefix string) {
 	for _, m := range []map[place]bool{s.begun, s.over, s.passed} {
 		for p := range m {
@@ -114,7 +116,7 @@ func (s *standing) forget(item int, prefix string) {
 	}
 }
 
-// anew forgets what is known of the attempts at a step.
+// anew forgets what is known about the attempts of a step.
 func (s *standing) anew(p place) {
 	delete(s.failed, p)
 	delete(s.failures, p)
@@ -126,14 +128,14 @@ func (s *standing) anew(p place) {
 	delete(s.prev, p)
 }
 
-// died: the process has ended.
+// died records that the process has ended.
 func (s *standing) died() {
 	for i := range s.running {
 		s.left[i] = true
 	}
 }
 
-// apply takes an event, and says nothing of whether it may be.
+// apply records an event. It does not check whether the event is allowed.
 func (s *standing) apply(e event.Event, life int) {
 	p := place{e.Index, e.Step}
 	switch e.Type {
@@ -206,7 +208,7 @@ func (s *standing) apply(e event.Event, life int) {
 		delete(s.running, e.Index)
 	case event.ItemFinished:
 		if e.Status == event.Interrupted {
-			return // its steps stay until it begins again
+			return // its steps are kept until it begins again
 		}
 		s.items[e.Index] = e.Status
 		delete(s.running, e.Index)
@@ -222,7 +224,7 @@ func (s *standing) apply(e event.Event, life int) {
 	}
 }
 
-// handlerOf is the step whose handler a step belongs to, and the round.
+// handlerOf gives the step whose handler a step belongs to, and the round.
 func handlerOf(path string) (parent string, round int, ok bool) {
 	at := strings.LastIndex(path, "#")
 	inside := strings.LastIndex(path, ".on_failure")
@@ -235,13 +237,13 @@ func handlerOf(path string) (parent string, round int, ok bool) {
 	return path[:inside] + path[inside+len(path[inside:at]):at], round, true
 }
 
-// delayOf is the delay that an event tells of, to the nanosecond.
+// delayOf gives the delay in an event, to the nanosecond.
 func delayOf(e event.Event) time.Duration {
 	d, _ := wholeDelay(e)
 	return d
 }
 
-// wholeDelay is delayOf, and whether the other side asked for at least so much.
+// wholeDelay is delayOf, and says whether the other side asked for at least that delay.
 func wholeDelay(e event.Event) (time.Duration, bool) {
 	var d struct {
 		Delay  time.Duration `json:"delay_ns"`
@@ -258,8 +260,8 @@ func tolerated(e event.Event) bool {
 	return json.Unmarshal(e.Data, &d) == nil && d.Tolerated
 }
 
-// life goes through a life in order: each event and each execution against what was
-// known before it.
+// life goes through a life in order. It checks each event and each execution against what
+// was known before.
 func (o *oracle) life(l *oneLife) {
 	s := newStanding(o.world.steps)
 	for _, e := range l.journal[:l.base] {
@@ -292,8 +294,8 @@ func (o *oracle) life(l *oneLife) {
 	o.told(l, s)
 }
 
-// executes: nothing runs whose end is on record, and nothing that has not been said to
-// run, or that is not its turn.
+// executes checks that nothing runs whose end is on record, and that nothing runs without a
+// record of its start or before its turn.
 func (o *oracle) executes(l *oneLife, s *standing, x *execution) {
 	p := place{x.item, x.path}
 	who := fmt.Sprintf("life %d: %s (%s) of item %d", l.number, x.name, x.path, x.item)
@@ -329,7 +331,7 @@ func (o *oracle) executes(l *oneLife, s *standing, x *execution) {
 	}
 }
 
-// happens: what is recorded has happened, and is what the policy says.
+// happens checks that what is recorded has happened, and is what the policy says.
 func (o *oracle) happens(l *oneLife, s *standing, e event.Event, answers map[place][]*execution) {
 	p := place{e.Index, e.Step}
 	who := fmt.Sprintf("life %d, fact %d: %s %s of item %d", l.number, e.Seq, e.Type, e.Step, e.Index)
@@ -384,8 +386,9 @@ func (o *oracle) happens(l *oneLife, s *standing, e event.Event, answers map[pla
 	}
 }
 
-// waited: an attempt begins after the wait that was scheduled for it. In the life of the
-// schedule that is exactly so; a clock that was set back makes no wait longer than it is.
+// waited checks that an attempt begins after the wait that was scheduled for it. In the
+// life that scheduled it, this is exact. A clock that was set back must not make a wait
+// longer.
 func (o *oracle) waited(l *oneLife, who string, w retryWait, at time.Time) {
 	due := w.at.Add(w.span)
 	if w.life != l.number {
@@ -398,7 +401,8 @@ func (o *oracle) waited(l *oneLife, who string, w retryWait, at time.Time) {
 	}
 }
 
-// handledFirst: a round of a step begins when the handler of the one before has run.
+// handledFirst checks that a round of a step begins after the handler of the round before
+// has run.
 func (o *oracle) handledFirst(s *standing, who string, st *planStep, p place, attempt int) {
 	if st == nil || len(st.OnFail) == 0 || st.Rounds < 2 || attempt == s.attempt[p] || st.vague() {
 		return
@@ -408,7 +412,7 @@ func (o *oracle) handledFirst(s *standing, who string, st *planStep, p place, at
 	}
 }
 
-// tries is how many attempts a round of a step has at most.
+// tries gives how many attempts a round of a step has at most.
 func (s *planStep) tries() int {
 	if s.Retry == nil {
 		return 1
@@ -423,13 +427,13 @@ func (s *planStep) rounds() int {
 	return max(1, s.Rounds)
 }
 
-// vague: a round may end before its attempts are used up, so that the number of an
-// attempt does not tell its round.
+// vague reports whether a round may end before its attempts are used up. Then the number of
+// an attempt does not determine its round.
 func (s *planStep) vague() bool {
 	return s.Retry != nil && (s.Retry.BudgetMS > 0 || s.Retry.Only != "" || s.Retry.BreakerAt > 0)
 }
 
-// scheduled: a retry is one that the policy allows, after the delay that it says.
+// scheduled checks that the policy allows a retry, after the delay that the policy says.
 func (o *oracle) scheduled(s *standing, who string, st *planStep, p place, e event.Event) {
 	if st == nil || st.Retry == nil {
 		o.say("%s: the step has no retries", who)
@@ -439,7 +443,7 @@ func (o *oracle) scheduled(s *standing, who string, st *planStep, p place, e eve
 	if st.rounds() > 1 && st.vague() {
 		return
 	}
-	n := s.inRound[p] // a deadline may have ended the round before in fewer than the policy allows
+	n := s.inRound[p] // a deadline may have ended the round before with fewer attempts than the policy allows
 	if n >= r.Attempts {
 		o.say("%s: attempt %d of %d was the last one", who, n, r.Attempts)
 	}
@@ -456,7 +460,7 @@ func (o *oracle) scheduled(s *standing, who string, st *planStep, p place, e eve
 	}
 }
 
-// delay gives the bounds of the delay after failed attempt n; prev is the delay before.
+// delay gives the limits of the delay after failed attempt n; prev is the delay before.
 func (r *planRetry) delay(n int, prev time.Duration) (low, high time.Duration) {
 	first := float64(r.InitialMS) * 1e6
 	d := first
@@ -495,12 +499,12 @@ func (r *planRetry) delay(n int, prev time.Duration) (low, high time.Duration) {
 	return time.Duration(l) - 1, time.Duration(h) + 1
 }
 
-// stepEnds: a step is given up when its policy says so, and not before.
+// stepEnds checks that a step is given up when its policy says so, and not before.
 func (o *oracle) stepEnds(l *oneLife, s *standing, who string, e event.Event) {
 	p := place{e.Index, e.Step}
 	st := o.step(e)
 	if st == nil {
-		return // what the setup captures
+		return // the captures of setup
 	}
 	if s.over[p] {
 		o.say("%s (%s): its end is on record already", who, e.Status)
@@ -521,7 +525,7 @@ func (o *oracle) stepEnds(l *oneLife, s *standing, who string, e event.Event) {
 	}
 }
 
-// itemRetry is the policy of items; nil: there is none.
+// itemRetry gives the policy of items; nil if there is none.
 func (o *oracle) itemRetry() *planRetry {
 	if o.plan.ItemRetry != nil {
 		return o.plan.ItemRetry
@@ -552,8 +556,8 @@ func (o *oracle) itemScheduled(s *standing, who string, e event.Event) {
 	}
 }
 
-// itemEnds: an item ends well when all its steps have, and fails for good when nothing
-// allows another attempt.
+// itemEnds checks that an item ends well when all its steps have, and fails for good when
+// nothing allows another attempt.
 func (o *oracle) itemEnds(l *oneLife, s *standing, who string, e event.Event) {
 	if s.items[e.Index] != "" {
 		o.say("%s (%s): it has ended (%s)", who, e.Status, s.items[e.Index])
@@ -581,8 +585,8 @@ func (o *oracle) itemEnds(l *oneLife, s *standing, who string, e event.Event) {
 	}
 }
 
-// unmended reports whether a step of the run, or of an item that succeeded, has failed
-// and was tolerated though its plan does not say that it may fail.
+// unmended reports whether a step of the run, or of an item that succeeded, has failed and
+// was tolerated although its plan does not allow that.
 func (o *oracle) unmended(s *standing) bool {
 	for p, passed := range s.passed {
 		if passed && !event.Aside(p.path) && !o.world.steps[s.names[p]].MayFail && (p.item == 0 || s.items[p.item] == event.Succeeded) {
@@ -592,8 +596,8 @@ func (o *oracle) unmended(s *standing) bool {
 	return false
 }
 
-// durable: with durability strict, the start of an item whose command ran is on record
-// for the next life, whatever was lost.
+// durable checks that with durability strict, the start of an item whose command ran is on
+// record in the next life, whatever was lost.
 func (o *oracle) durable(l *oneLife, did []*execution) {
 	if !o.plan.Strict || !l.dead {
 		return
@@ -610,7 +614,7 @@ func (o *oracle) durable(l *oneLife, did []*execution) {
 	}
 }
 
-// told: how a life says that it has ended is what its facts amount to.
+// told checks that the status and the counts that a life reports agree with its facts.
 func (o *oracle) told(l *oneLife, s *standing) {
 	if l.dead {
 		return
@@ -675,7 +679,8 @@ func (o *oracle) told(l *oneLife, s *standing) {
 	o.bounds(l, n)
 }
 
-// bounds: a map that nobody has told to continue stops where its policy says.
+// bounds checks that a map stops where its policy says, unless somebody asked it to
+// continue.
 func (o *oracle) bounds(l *oneLife, n map[string]int) {
 	if l.base > 0 || !endedWell(l.status) {
 		return
@@ -689,7 +694,7 @@ func (o *oracle) bounds(l *oneLife, n map[string]int) {
 	}
 }
 
-// well: all that a run that has ended well is made of has ended well.
+// well checks that in a run that ended well, everything has ended well.
 func (o *oracle) well(l *oneLife, s *standing) {
 	if !endedWell(l.status) {
 		return
@@ -710,7 +715,7 @@ func (o *oracle) well(l *oneLife, s *standing) {
 	}
 }
 
-// secrets: no record has a piece of a secret.
+// secrets checks that no record has a piece of a secret.
 func (o *oracle) secrets() {
 	if !o.plan.Secret {
 		return

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// plan is a workflow, made at random, with what happens while it runs. It is data: the
-// workflow file, the world in which its commands run and what the oracle expects are
-// all made of it, and a failed one is kept as JSON.
+// plan is a random workflow and what happens while it runs. It is data: the workflow file,
+// the world in which its commands run and what the oracle expects are all made from it. A
+// plan that fails is kept as JSON.
 type plan struct {
-	Items    int         `json:"items,omitempty"` // 0: a standard workflow
+	Items    int         `json:"items,omitempty"` // 0: a workflow without a map
 	Parallel int         `json:"parallel,omitempty"`
 	Strict   bool        `json:"strict,omitempty"`
 	Secret   bool        `json:"secret,omitempty"`
@@ -33,7 +33,7 @@ type plan struct {
 	TimeoutMS   int         `json:"timeout_ms,omitempty"`
 	MaxCost     float64     `json:"max_cost,omitempty"`
 
-	// Newer keys, which the oracle of whole runs does not know: runs with them are replayed.
+	// Newer keys, which the oracle does not know: runs with them are replayed.
 	Width     string `json:"width,omitempty"` // max_parallel, as JSON, in place of Parallel
 	Canary    int    `json:"canary,omitempty"`
 	SameError string `json:"same_error,omitempty"` // as JSON
@@ -45,7 +45,7 @@ type plan struct {
 	Asks   []planAsk `json:"asks,omitempty"`
 }
 
-// planAsk is what another process asks for, in each life: pause, continue, parallel or
+// planAsk is a request of another process in each life: pause, continue, parallel or
 // retry-now.
 type planAsk struct {
 	AfterMS  int    `json:"after_ms"`
@@ -55,13 +55,13 @@ type planAsk struct {
 
 // fault ends a life of the run.
 type fault struct {
-	// Tick counts what the life does: each record, and each effect of a command.
+	// Tick counts what the life does: each record and each effect of a command.
 	Tick int `json:"tick"`
-	// Lose is how many of the last records are lost: nobody had synced them.
+	// Lose is how many of the last records are lost because nothing had synced them.
 	Lose int `json:"lose,omitempty"`
 	// JumpMS is how far the clock jumps until the next life.
 	JumpMS int64 `json:"jump_ms,omitempty"`
-	// Interrupt stops the life as Ctrl-C does, and does not kill it.
+	// Interrupt stops the life as Ctrl-C does, instead of killing it.
 	Interrupt bool `json:"interrupt,omitempty"`
 }
 
@@ -70,11 +70,11 @@ type planStep struct {
 	Name    string    `json:"name"`
 	Kind    string    `json:"kind,omitempty"` // "": shell; agent, foreach, call
 	Args    []planArg `json:"args,omitempty"`
-	Apart   bool      `json:"apart,omitempty"` // its first argument tells its files from those of another round
+	Apart   bool      `json:"apart,omitempty"` // its first argument makes its files differ from those of another round
 	Size    int       `json:"size,omitempty"`  // of the output
 	Leak    bool      `json:"leak,omitempty"`  // the secret is in the output
-	Needs   []string  `json:"needs,omitempty"` // steps whose files have to be there
-	Moves   string    `json:"moves,omitempty"` // the step whose file it moves away
+	Needs   []string  `json:"needs,omitempty"` // steps whose files must exist
+	Moves   string    `json:"moves,omitempty"` // the step whose file it moves
 	Fail    planFail  `json:"fail,omitzero"`
 	TakesMS int       `json:"takes_ms,omitempty"`
 	LimitMS int       `json:"timeout_ms,omitempty"`
@@ -83,19 +83,19 @@ type planStep struct {
 	Retry    *planRetry  `json:"retry,omitempty"`
 	Rounds   int         `json:"rounds,omitempty"` // max_attempts of its handler
 	OnFail   []*planStep `json:"on_failure,omitempty"`
-	Fatal    bool        `json:"fail_workflow,omitempty"` // where its handler has not mended it
+	Fatal    bool        `json:"fail_workflow,omitempty"` // applies if its handler has not repaired it
 	MayFail  bool        `json:"continue_on_error,omitempty"`
 	Capture  bool        `json:"capture,omitempty"` // as "c" and its name
 	Sets     bool        `json:"sets,omitempty"`    // the variable "v" and its name, by BIDE_OUTPUT
 	WhenOdd  bool        `json:"when_odd,omitempty"`
 	Do       []*planStep `json:"do,omitempty"`
 	Values   []string    `json:"values,omitempty"`
-	Of       string      `json:"of,omitempty"`    // the values are the lines of this step's capture
-	Lists    bool        `json:"lists,omitempty"` // a command gives those whose first step has not made its file yet
+	Of       string      `json:"of,omitempty"`    // the values are the lines in the capture of this step
+	Lists    bool        `json:"lists,omitempty"` // a command lists the values whose first step has not made its file yet
 	Together int         `json:"together,omitempty"`
 }
 
-// planArg is what a command is given.
+// planArg is an argument of a command.
 type planArg struct {
 	Kind string `json:"kind"` // word, item, index, capture, sets, secret, value, at, round, param, results
 	Of   string `json:"of,omitempty"`
@@ -103,10 +103,10 @@ type planArg struct {
 
 // planFail says how a command fails.
 type planFail struct {
-	Times  int    `json:"times,omitempty"`  // so many executions at the same place
-	Before int    `json:"before,omitempty"` // attempts at the item before this one
-	Broken bool   `json:"broken,omitempty"` // until the world is mended
-	Mod    int    `json:"mod,omitempty"`    // of the items, each Mod-th alone; 0: all
+	Times  int    `json:"times,omitempty"`  // how many executions at the same place
+	Before int    `json:"before,omitempty"` // how many attempts at the item before this one
+	Broken bool   `json:"broken,omitempty"` // until the world is repaired
+	Mod    int    `json:"mod,omitempty"`    // only each Mod-th item; 0: all
 	Class  string `json:"class,omitempty"`  // exit, network, timeout, hang, rate_limit
 }
 
@@ -122,14 +122,14 @@ type planRetry struct {
 	BreakerAt int    `json:"breaker_at,omitempty"`
 }
 
-// planSecret is the value of the secret S. It has no two pieces that are alike.
+// planSecret is the value of the secret S. It has no two equal pieces.
 const planSecret = "qwertyuiopZXCVBNMLKJasdfghjk"
 
 // maker makes plans.
 type maker struct {
 	*rand.Rand
 	p    *plan
-	last int // number of the name given last
+	last int // the number in the last name
 }
 
 func newPlan(seed uint64) *plan {
@@ -205,11 +205,11 @@ func (m *maker) mapped() {
 	}
 }
 
-// scopeOf is where steps are, and what they can read there.
+// scopeOf is the place of some steps, and what they can read there.
 type scopeOf struct {
 	top, item, loop, round, sub bool
-	again                       bool     // it may run again after its end
-	known                       []string // the steps with captures around
+	again                       bool     // it may run again after it has ended
+	known                       []string // earlier steps with captures
 }
 
 func capturing(steps []*planStep) (names []string) {
@@ -221,7 +221,7 @@ func capturing(steps []*planStep) (names []string) {
 	return names
 }
 
-// sure: what follows the step runs only if the step has ended as it was meant to.
+// sure reports whether what follows the step runs only if the step ended as intended.
 func (s *planStep) sure() bool { return !s.MayFail && len(s.OnFail) == 0 && !s.WhenOdd }
 
 func (m *maker) steps(n int, at scopeOf) (list []*planStep) {
@@ -388,7 +388,7 @@ func (m *maker) fault() fault {
 	return f
 }
 
-// every gives each step of the plan, those inside others after them.
+// every calls f with each step of the plan, an outer step before those inside it.
 func (p *plan) every(f func(*planStep)) {
 	var all func([]*planStep)
 	all = func(list []*planStep) {
@@ -403,7 +403,7 @@ func (p *plan) every(f func(*planStep)) {
 	}
 }
 
-// file is the workflow file of a plan, as JSON.
+// file gives the workflow file of a plan, as JSON.
 func (p *plan) file() []byte {
 	f := map[string]any{"name": "whole", "agents": map[string]any{"claude": map[string]any{"command": []string{"true"}}}}
 	if p.Chain {
@@ -465,19 +465,19 @@ func (p *plan) file() []byte {
 	return encoded(f)
 }
 
-// calls reports whether a step runs the other file; its steps would be those of the
-// workflow else.
+// calls reports whether a step runs the other file. If none does, the file must not be
+// imported: its steps would become steps of the workflow.
 func (p *plan) calls() (does bool) {
 	p.every(func(s *planStep) { does = does || s.Kind == "call" })
 	return does
 }
 
-// subFile is the file that the steps of kind call run.
+// subFile gives the file that steps of kind call run.
 func (p *plan) subFile() []byte {
 	return encoded(map[string]any{"parameters": map[string]any{"optional": []any{map[string]any{"name": "p", "default": "none"}}}, "commands": p.yamlSteps(p.Sub)})
 }
 
-// policy is the error policy of the map.
+// policy gives the error policy of the map.
 func (p *plan) policy(f map[string]any) map[string]any {
 	e := map[string]any{"max_recoveries": 1000}
 	switch p.OnItem {
@@ -513,7 +513,7 @@ func (p *plan) policy(f map[string]any) map[string]any {
 	return e
 }
 
-// itemValue is the value in an item.
+// itemValue gives the value in an item.
 func itemValue(i int) string { return fmt.Sprintf("val%d", i*i) }
 
 func millis(n int) string { return fmt.Sprintf("%dms", n) }
@@ -586,7 +586,7 @@ func (p *plan) yaml(s *planStep) map[string]any {
 	return y
 }
 
-// text is what the model of a shell is given: the step's name and its arguments.
+// text gives the command for the model of a shell: the step's name and its arguments.
 func (s *planStep) text() string {
 	words := []string{"do", s.Name}
 	for _, a := range s.Args {
@@ -641,8 +641,8 @@ func (r *planRetry) yaml() map[string]any {
 	return y
 }
 
-// produced is the output of a step that does what it is to do: args are all that it
-// was given but the results of a map, and item is its place, 0 outside of the map.
+// produced gives the output of a step that succeeds. args are all of its arguments except
+// the results of a map, and item is its item, 0 outside of the map.
 func produced(s *planStep, item int, args []string) string {
 	if s.Size == 0 {
 		return ""
@@ -652,7 +652,7 @@ func produced(s *planStep, item int, args []string) string {
 		b = append(b, "0123456789abcdef"[i%16])
 	}
 	if s.Leak {
-		end := 100 // of the one before: they do not overlap
+		end := 100 // the end of the piece before: pieces do not overlap
 		for _, at := range []int{2040, len(b) - 2050, 8180, len(b) - 8200} {
 			if at > end && at+len(planSecret) < len(b) {
 				end = at + copy(b[at:], planSecret)
@@ -663,7 +663,7 @@ func produced(s *planStep, item int, args []string) string {
 	return string(b)
 }
 
-// content is what a step writes into its file.
+// content gives what a step writes into its file.
 func content(s *planStep, item int, args []string) string {
 	h := fnv.New32a()
 	for _, a := range args {
@@ -672,10 +672,11 @@ func content(s *planStep, item int, args []string) string {
 	return fmt.Sprintf("%s.%d.%08x", s.Name, item, h.Sum32())
 }
 
-// set is the value of the variable that a step sets.
+// set gives the value of the variable that a step sets.
 func set(s *planStep, item int, args []string) string { return "set." + content(s, item, args) }
 
-// fileFor is the name of a step's file: of an item, and of a round of a loop or of a handler.
+// fileFor gives the name of a step's file: for an item, and for a round of a loop or of a
+// handler.
 func fileFor(s *planStep, item int, args []string) string {
 	name := fmt.Sprintf("%d/%s", item, s.Name)
 	if s.Apart && len(args) > 0 {

@@ -18,15 +18,15 @@ import (
 	"github.com/bide-dev/bide/internal/simulate"
 )
 
-// hardToReplay are seeds of runs that were replayed otherwise once: draws of a step that
-// its handler begins again, a life that is interrupted in the moment in which something
-// ends, agents that a rate limit turns away in the middle of an attempt, and a process
-// that died when a breaker had counted an attempt that was not recorded yet. The last four
-// are of items that are interrupted after a step that follows on another one had begun.
+// hardToReplay are seeds of runs whose replay once differed: a step that its handler begins
+// again draws random values; a life is interrupted at the moment in which something ends; a
+// rate limit rejects agents in the middle of an attempt; a process died after a breaker had
+// counted an attempt that was not recorded yet. In the last four, items are interrupted
+// after a step that follows another one had begun.
 var hardToReplay = []int{2783, 2949, 4948, 6494, 10470, 4271, 4925, 6142, 13016}
 
-// TestWholeRunsReplayed: whole runs, killed, interrupted and continued, are replayed
-// from their records, and all is decided as it was.
+// TestWholeRunsReplayed: whole runs that were killed, interrupted and continued are
+// replayed from their records, and all decisions are the same.
 func TestWholeRunsReplayed(t *testing.T) {
 	t.Parallel()
 	first, n := fromEnv(t, "BIDE_WHOLE_FROM", 0), fromEnv(t, "BIDE_WHOLE_RUNS", seedsAlways)
@@ -72,7 +72,7 @@ func TestWholeRunsReplayed(t *testing.T) {
 	t.Logf("%d of %d decisions of %d runs with %d lives are the same", same.Load(), decisions.Load(), n, lives.Load())
 }
 
-// asksOf are what another process asks for: a pause that ends, another number of items
+// asksOf gives the requests of another process: a pause that ends, another number of items
 // at once, an end of all waits.
 func asksOf(seed uint64) (list []planAsk) {
 	random := rand.New(rand.NewPCG(seed, 27))
@@ -84,7 +84,7 @@ func asksOf(seed uint64) (list []planAsk) {
 	return append(list, planAsk{AfterMS: random.IntN(90_000), Do: journal.RetryNow})
 }
 
-// newer gives a plan keys of which the oracle of whole runs knows nothing: a width that is
+// newer adds keys to a plan that the oracle of whole runs does not know: a width that is
 // found out, canaries, holds, chains of agents, limits of the machine.
 func (p *plan) newer(seed uint64) {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 28))}
@@ -114,8 +114,8 @@ func (p *plan) newer(seed uint64) {
 	})
 }
 
-// record is the record of a whole run: each of its lives up to what it has left to the
-// next, begun as those of a process are.
+// record gives the record of a whole run: what each of its lives has left to the next, with
+// the beginnings that the lives of a process have.
 func (r *wholeRun) record() (h journal.Header, items []event.Item, events []event.Event) {
 	h = journal.Header{Name: "whole", Path: r.file.Path, Kind: r.file.Kind.String(), Source: r.plan.file(), Options: json.RawMessage(`{}`), Started: r.began,
 		Others: map[string][]byte{"/plan/sub.yml": r.plan.subFile()}}
@@ -165,5 +165,5 @@ func (r recordedRun) Events(context.Context, int64, journal.EventFilter) iter.Se
 	}
 }
 
-// Items gives none: those of the file are read again.
+// Items gives none: the replay reads the items of the file.
 func (r recordedRun) Items(context.Context, int, int) ([]event.Item, error) { return nil, nil }

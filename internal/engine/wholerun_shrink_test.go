@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// shrunk makes a plan smaller as long as wrong is true of it: it leaves out, one after
-// another, what is not needed.
+// shrunk makes a plan smaller as long as wrong stays true for it: it leaves out, one after
+// another, parts that are not needed.
 func shrunk(p *plan, wrong func(*plan) bool) *plan {
 	for again := true; again; {
 		again = false
@@ -32,8 +32,8 @@ func (p *plan) copy() *plan {
 	return q
 }
 
-// leaveOut makes the n-th of all simple changes that make a plan smaller; it is false
-// where there is none of that number.
+// leaveOut makes the n-th of all simple changes that make a plan smaller. It is false if
+// there is no such change.
 func (p *plan) leaveOut(n int) bool {
 	try := func(change func()) bool {
 		if n == 0 {
@@ -104,15 +104,15 @@ func (p *plan) leaveOut(n int) bool {
 	return done
 }
 
-// lists are all lists of steps of a plan.
+// lists gives all lists of steps of a plan.
 func (p *plan) lists() []*[]*planStep {
 	lists := []*[]*planStep{&p.Setup, &p.Steps, &p.Reduce, &p.Sub, &p.Handler}
 	p.every(func(s *planStep) { lists = append(lists, &s.Do, &s.OnFail) })
 	return lists
 }
 
-// mendRefs takes away what names a step that is there no longer, or that a step can no
-// longer read.
+// mendRefs removes references to a step that is no longer there, or that the referring step
+// can no longer read.
 func (p *plan) mendRefs() {
 	if len(p.Steps) == 0 {
 		p.Steps = []*planStep{{Name: "none"}}

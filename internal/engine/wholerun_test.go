@@ -18,10 +18,10 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// A whole run from one seed: a workflow is made at random (plan), runs under virtual
-// ports in a world that is a model, is killed and interrupted, loses what nobody had
-// synced, and is continued, life after life. An oracle that uses nothing of the engine
-// looks at all that it has recorded and at what the world looks like then.
+// A whole run is made from one seed. A random workflow (plan) runs under virtual ports in a
+// model of a world. It is killed and interrupted, loses what was not synced, and is
+// continued, life after life. Then an oracle that uses nothing of the engine checks all
+// that the run has recorded, and the state of the world.
 //
 //	BIDE_WHOLE_RUNS=100000 go test -run '^TestWholeRuns$' ./internal/engine   (make simulate-runs)
 //	BIDE_WHOLE_FROM=SEED   the first seed; with BIDE_WHOLE_RUNS=1, that one alone
@@ -42,8 +42,8 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// TestWholeRuns takes a number of seeds. Each 100th run reads a real journal in each of
-// its lives, and each 50th is made twice.
+// TestWholeRuns takes a number of seeds. Each 100th run reads a real journal in each of its
+// lives, and each 50th is made twice.
 func TestWholeRuns(t *testing.T) {
 	t.Parallel()
 	first, n := fromEnv(t, "BIDE_WHOLE_FROM", 0), fromEnv(t, "BIDE_WHOLE_RUNS", seedsAlways)
@@ -95,7 +95,7 @@ func TestWholeRuns(t *testing.T) {
 	}
 }
 
-// whole runs a plan, and says what is wrong with the run.
+// whole runs a plan, and gives what is wrong with the run.
 func whole(p *plan, store *journal.Store) (*wholeRun, []string) {
 	r, err := runPlan(p, store)
 	if err != nil {
@@ -104,7 +104,7 @@ func whole(p *plan, store *journal.Store) (*wholeRun, []string) {
 	return r, judged(r)
 }
 
-// twice: the same plan has the same facts.
+// twice checks that the same plan gives the same facts.
 func twice(p *plan, r *wholeRun) []string {
 	again, err := runPlan(p.copy(), nil)
 	if err != nil {
@@ -118,7 +118,7 @@ func twice(p *plan, r *wholeRun) []string {
 	return nil
 }
 
-// TestKeptWholeRuns: plans that have found a defect.
+// TestKeptWholeRuns runs plans that once found a defect.
 func TestKeptWholeRuns(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/wholeruns/*.json")
@@ -144,15 +144,15 @@ func TestKeptWholeRuns(t *testing.T) {
 	}
 }
 
-// TestOracleSees: each thing that a run could do wrong is seen, where it is put into the
-// record or the world of one that did nothing wrong.
+// TestOracleSees: the oracle finds each thing that a run could do wrong, when it is put
+// into the record or the world of a run that did nothing wrong.
 func TestOracleSees(t *testing.T) {
 	t.Parallel()
 	const text = `{"items":2,"parallel":1,"strict":true,"secret":true,"item_retry":{"attempts":3,"backoff":"fixed","initial_ms":1000},
 		"setup":[{"name":"a","args":[{"kind":"word","of":"a"}],"size":1,"capture":true,"retry":{"attempts":2,"backoff":"fixed","initial_ms":50},"fail":{"times":1,"class":"network"}}],
 		"steps":[{"name":"b","args":[{"kind":"item"}],"size":1},{"name":"c","args":[{"kind":"capture","of":"a"}],"size":40,"fail":{"before":1,"mod":2,"class":"exit"}}],
 		"reduce":[{"name":"d","args":[{"kind":"results"}],"size":1}],"faults":[{"tick":20}]}`
-	last := func(r *wholeRun) *oneLife { return r.lives[1] } // that ended the run
+	last := func(r *wholeRun) *oneLife { return r.lives[1] } // the life that ended the run
 	find := func(l *oneLife, typ event.Type, item int) *event.Event {
 		for i := range l.journal {
 			if e := &l.journal[i]; e.Type == typ && e.Index == item {
@@ -211,7 +211,7 @@ func TestOracleSees(t *testing.T) {
 			if len(wrong) > 0 || len(r.lives) != 3 || !r.lives[0].dead {
 				t.Fatalf("the run as it is has %d lives: %q", len(r.lives), wrong)
 			}
-			for _, l := range r.lives { // no two of them share their facts
+			for _, l := range r.lives { // no two of them may share their facts
 				l.journal = append([]event.Event(nil), l.journal...)
 			}
 			row.harm(r)

@@ -18,34 +18,34 @@ import (
 )
 
 // planWorld is the world in which the commands of a plan run: files, and what each command
-// has done. It outlives the lives of the run.
+// has done. It survives the lives of the run.
 type planWorld struct {
 	ports.NoLogs
 	p      *plan
 	steps  map[string]*planStep
 	files  map[string]string
-	tries  map[string]int // executions, by what they are of
+	tries  map[string]int // number of executions, by step and place
 	mended bool
 	did    []*execution
 	wrong  []string
 
-	life *oneLife // the present one
+	life *oneLife // the current one
 }
 
-// execution is one of a command.
+// execution is one execution of a command.
 type execution struct {
 	life    int
-	seq     int // facts in the journal when it began
+	seq     int // how many facts the journal had when it began
 	name    string
 	path    string
 	item    int
-	attempt int // at the item
-	number  int // at the step
+	attempt int // the attempt at the item
+	number  int // the attempt at the step
 	args    []string
-	results string // what a reduce step was given of the map
+	results string // the results of the map that a reduce step got
 	last    string // BIDE_LAST_ERROR
 	at      time.Time
-	ended   string // ok, the class of the failure, or cut: it was ended, or nobody was left to hear how
+	ended   string // ok, the class of the failure, or cut: it was ended, or its process died before it could record the end
 }
 
 func newPlanWorld(p *plan) *planWorld {
@@ -110,7 +110,7 @@ func (w *planWorld) Run(ctx context.Context, c *step.Call) (res action.Result, e
 	return res, fail
 }
 
-// left gives the values of a foreach that lists what is not done.
+// left gives the values of a foreach that lists what is not done yet.
 func (w *planWorld) left(s *planStep) (values []string) {
 	for i, v := range s.Values {
 		name := fileFor(s.Do[0], 0, []string{strconv.Itoa(i), v})
@@ -121,7 +121,7 @@ func (w *planWorld) left(s *planStep) (values []string) {
 	return values
 }
 
-// execute does what a command does: it may be killed, or ended, after each effect.
+// execute does what a command does. It may be killed, or ended, after each effect.
 func (w *planWorld) execute(ctx context.Context, c *step.Call, s *planStep, e *execution, res *action.Result) error {
 	l, name := w.life, fileFor(s, e.item, e.args)
 	w.tries[name]++
@@ -187,7 +187,7 @@ func (w *planWorld) execute(ctx context.Context, c *step.Call, s *planStep, e *e
 	return nil
 }
 
-// put is an effect: it is false for a process that is dead after it.
+// put makes an effect. It is false for a process that is killed after it.
 func (w *planWorld) put(name, text string) bool {
 	if w.life.dead {
 		return false
@@ -197,7 +197,7 @@ func (w *planWorld) put(name, text string) bool {
 	return !w.life.dead
 }
 
-// fails gives the class with which an execution fails, the n-th at its place; "" where it
+// fails gives the class with which an execution, the n-th at its place, fails; "" if it
 // succeeds.
 func (w *planWorld) fails(s *planStep, e *execution, n int) string {
 	f := s.Fail
@@ -209,7 +209,7 @@ func (w *planWorld) fails(s *planStep, e *execution, n int) string {
 	return ""
 }
 
-// failure is the error of a command that fails.
+// failure gives the error of a command that fails.
 func (w *planWorld) failure(s *planStep, class string, res *action.Result) error {
 	f := &failures.Failure{Class: class, Message: s.Name + " failed"}
 	if s.Leak {
@@ -236,7 +236,7 @@ func (w *planWorld) Output(_ context.Context, res action.Result) ([]byte, error)
 
 var errNotInModel = errors.New("the model has no such thing")
 
-// Read fails: no step of a plan reads a file by itself.
+// Read fails, because no step of a plan reads a file by itself.
 func (w *planWorld) Read(context.Context, files.Name) ([]byte, error) { return nil, errNotInModel }
 
 // Items fails, as Read does.
@@ -250,5 +250,5 @@ func (w *planWorld) Save(context.Context, files.Name, action.Result) error { ret
 // Find fails, as Read does.
 func (w *planWorld) Find(context.Context, files.Name) ([]string, error) { return nil, errNotInModel }
 
-// IsDir takes every path for that of a directory.
+// IsDir takes every path for a directory.
 func (w *planWorld) IsDir(context.Context, files.Name) error { return nil }

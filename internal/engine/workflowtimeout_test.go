@@ -9,8 +9,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// TestWorkflowTimeoutInMap: the workflow's timeout ends the run, and the items that it
-// cuts short have not failed: a resume continues with them.
+// TestWorkflowTimeoutInMap: the workflow's timeout ends the run. Items that it cuts short
+// have not failed: a resume continues with them.
 func TestWorkflowTimeoutInMap(t *testing.T) {
 	t.Parallel()
 	inTime(t, &virtual{took: time.Minute}, func(b *bench) {
@@ -44,8 +44,8 @@ map:
 	})
 }
 
-// TestLastItemFailsWithTheBudget: a map whose budget is spent with its last item has
-// ended, and is no success where that item failed.
+// TestLastItemFailsWithTheBudget: a map whose last item spends the budget has ended. It is
+// no success if that item failed.
 func TestLastItemFailsWithTheBudget(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run(`
@@ -60,8 +60,8 @@ map:
 	r.status(event.CompletedWithFailures)
 }
 
-// TestWorkflowTimeoutInStep: a step that the workflow's timeout cuts short has not used
-// an attempt, and is no success: a resume runs it again.
+// TestWorkflowTimeoutInStep: a step that the workflow's timeout cuts short has not used an
+// attempt, and the run is no success: a resume runs the step again.
 func TestWorkflowTimeoutInStep(t *testing.T) {
 	t.Parallel()
 	inTime(t, &virtual{took: time.Minute}, func(b *bench) {

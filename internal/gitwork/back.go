@@ -15,11 +15,10 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// MergeBack takes the run's work to the user's branch: with the merge block,
-// with -y, or after a person said yes. Otherwise it stays where it is, and the
-// message says how to get it.
-// items is how many items succeeded and left work that is in no merge, and nowhere how many
-// of them left some that is in no branch either.
+// MergeBack merges the run's work into the user's branch: with the merge block, with -y, or
+// after a person said yes. Otherwise the work stays where it is, and the message says how
+// to get it. items is how many items succeeded and left work that is in no merge. nowhere
+// is how many of these left work that is in no branch either.
 func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[string]any) error, items, nowhere int) error {
 	if err := g.commitLeft(ctx); err != nil {
 		return err
@@ -72,14 +71,14 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 }
 
 // runMessage is the message of a commit or merge of the run's work: the name of the
-// workflow, or of its file where it has none.
+// workflow, or of its file if it has none.
 func (g *Work) runMessage() string {
 	path := filepath.Base(g.x.File.Path)
 	return g.x.Values.Mask().String("bide: " + cmp.Or(g.x.File.Name, strings.TrimSuffix(path, filepath.Ext(path))))
 }
 
 // commitLeft commits what the steps of the run itself left uncommitted, unless the file
-// says that nobody does.
+// says that nothing commits it.
 func (g *Work) commitLeft(ctx context.Context) error {
 	if !g.x.File.CommitsLeft() {
 		return nil
@@ -89,8 +88,8 @@ func (g *Work) commitLeft(ctx context.Context) error {
 	return err
 }
 
-// MergeVariables are what a merge block reads of what is to be merged: where there is no
-// conflict, conflicts is an empty list, and commit an empty text.
+// MergeVariables gives the variables that a merge block reads about the merge. Without a
+// conflict, conflicts is an empty list and commit an empty text.
 func MergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map[string]any {
 	return map[string]any{
 		"worktree": tree.Dir, "source_branch": tree.Branch, "target_branch": tree.Target, "session_id": run,
@@ -100,7 +99,7 @@ func MergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map
 	}
 }
 
-// conflictVariables are what the steps read that resolve a conflict.
+// conflictVariables gives the variables for steps that resolve a conflict.
 func conflictVariables(run string, c worktree.ConflictInfo) map[string]any {
 	tree := &worktree.Run{Target: c.Into}
 	tree.Dir, tree.Branch = c.Dir, c.Branch
@@ -109,7 +108,7 @@ func conflictVariables(run string, c worktree.ConflictInfo) map[string]any {
 	return vars
 }
 
-// leaveRun removes the run's worktree when nothing is in it that is not merged.
+// leaveRun removes the run's worktree if it has nothing that is not merged.
 func (g *Work) leaveRun(ctx context.Context, items int) error {
 	g.tellShared(ctx, "the steps of the run")
 	if paths, err := g.Tree.Ignored(ctx); err != nil {
@@ -137,9 +136,9 @@ func (g *Work) leaveRun(ctx context.Context, items int) error {
 	return errors.Join(g.tellLeft(ctx, items), g.Repo.Sync(ctx))
 }
 
-// tellLeft says what is left in branches and not merged: of items that succeeded, of
-// those that failed, and of those that were killed, also where the process died before it
-// could tell of each.
+// tellLeft reports the work that is left in branches and not merged: of items that
+// succeeded, of items that failed, and of items that were killed. It reports those too that
+// the process could not report because it died.
 func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 	left, err := g.Repo.List(ctx, g.x.Run)
 	if err != nil {
@@ -177,8 +176,7 @@ func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 	return nil
 }
 
-// doneAgain is how many of the branches are of earlier attempts at items that have
-// succeeded since.
+// doneAgain counts the branches of earlier attempts at items that have succeeded since.
 func (g *Work) doneAgain(ctx context.Context, left []worktree.Info) (n int, err error) {
 	if len(left) == 0 || g.Results == nil {
 		return 0, nil
@@ -198,16 +196,16 @@ func (g *Work) doneAgain(ctx context.Context, left []worktree.Info) (n int, err 
 	return n, nil
 }
 
-// tellUnmerged says what is not merged, and that a command of ours merges it.
+// tellUnmerged reports what is not merged, and that a command of bide merges it.
 func (g *Work) tellUnmerged(ctx context.Context, what string) {
 	g.tellMerge(ctx, what, "bide worktree merge "+g.x.Run)
 }
 
-// tellMerge says what is not merged, and the command that merges it.
+// tellMerge reports what is not merged, and the command that merges it.
 func (g *Work) tellMerge(ctx context.Context, what, with string) {
 	g.MergeWith = with
 	note := event.Event{Type: event.Note, Class: event.Unmerged, Label: with, Message: what + "; merge it with: " + with}
-	if work, err := g.waiting(context.WithoutCancel(ctx)); err == nil { // else the branches say it as long as they are there
+	if work, err := g.waiting(context.WithoutCancel(ctx)); err == nil { // without it, the branches say the same as long as they exist
 		note.Data = step.Data(work)
 	}
 	_ = g.x.Recorder.Record(note)

@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// BranchOf is the branch in which an item's work was left; "" for none.
+// BranchOf gives the branch in which an item's work was left; "" for none.
 func BranchOf(res journal.Result) string {
 	var d mapper.Result
 	if json.Unmarshal(res.Data, &d) != nil {
@@ -21,21 +21,22 @@ func BranchOf(res journal.Result) string {
 	return d.Branch
 }
 
-// Fate is what has become of the work that a run left in branches.
+// Fate says what has become of the work that a run left in branches.
 type Fate int
 
-// What may have become of it. MergedSince: who merged it by hand has not told the run, nor
-// has a bide that was killed behind its merge. GivenUp: no branch of it is left, and it is in
-// no merge. Where the repository cannot be read, it waits as far as is known.
+// The values of a Fate. MergedSince: it was merged, but the run does not know; a person
+// merged it, or a bide that was killed right after the merge. GivenUp: no branch has it any
+// more, and it is in no merge. If the repository cannot be read, the work counts as
+// waiting.
 const (
 	Waits Fate = iota
 	MergedSince
 	GivenUp
 )
 
-// FateOf looks in the repository of a directory what has become of the work of a run. What
-// counts is the branch of the run itself, and those for which ours is true; where none is
-// left, the commits that the run has told of.
+// FateOf finds out, in the repository of a directory, what has become of the work of a run.
+// It looks at the branch of the run itself, and the branches for which ours is true. If
+// none of these is left, it looks at the commits that the run has reported.
 func FateOf(ctx context.Context, dir, run string, work event.LeftWork, ours func(branch string) bool) Fate {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
@@ -57,8 +58,8 @@ func FateOf(ctx context.Context, dir, run string, work event.LeftWork, ours func
 	return Waits
 }
 
-// NoteMerged records that what a run left is merged, where its repository shows that somebody
-// has merged it, and reports whether that is new.
+// NoteMerged records that what a run left is merged, if its repository shows that somebody
+// has merged it. It reports whether that is new.
 func NoteMerged(ctx context.Context, j *journal.Journal, left journal.Left) (bool, error) {
 	if left.Command == "" || j.IsElsewhere() { // its branches may not have come here yet
 		return false, nil
@@ -79,17 +80,17 @@ func NoteMerged(ctx context.Context, j *journal.Journal, left journal.Left) (boo
 	return true, errors.Join(j.Append(MergedNote("what was left is merged already", event.MergedItems{Items: places})), j.Sync(ctx))
 }
 
-// MergedNote is the note that what was left of a run is merged.
+// MergedNote is the note that what a run left is merged.
 func MergedNote(what string, items event.MergedItems) event.Event {
 	data, err := json.Marshal(items)
 	if err != nil {
-		panic(err) // numbers
+		panic(err) // cannot happen: it has only numbers
 	}
 	return event.Event{Type: event.Note, Class: event.Merged, Message: what, Data: data}
 }
 
-// waiting are the commits of the run, and of items that succeeded, that are in branches, and
-// where they belong.
+// waiting gives the commits of the run, and of items that succeeded, that are in branches,
+// and where they are to be merged.
 func (g *Work) waiting(ctx context.Context) (w event.LeftWork, err error) {
 	w.Into = g.Tree.Target
 	tips, err := g.Repo.Tips(ctx, g.x.Run)

@@ -1,6 +1,6 @@
-// Package gitwork is what a run has to do with git: the repository, the run's worktree,
-// the way of the work of agents into it (item.go) and of its work to the user's branch
-// (back.go). What git itself is asked is in package worktree.
+// Package gitwork does the git work of a run: it opens the repository, makes the run's
+// worktree, merges the work of agents into it (item.go), and merges the run's work into the
+// user's branch (back.go). The calls of git are in package worktree.
 package gitwork
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// Options are what a run knows before git is asked.
+// Options are what is known of a run before git is asked.
 type Options struct {
 	Executor *step.Executor
 	Dir      string // where the run was started
@@ -36,74 +36,74 @@ type Options struct {
 	Rounds   int    // iterations that the options ask for
 	Yes      bool   // merge without a question
 	Resumed  bool
-	// Ended: the life before this one came to the end of the file.
+	// Ended says that the life before this one reached the end of the file.
 	Ended bool
-	// Shared, if not nil, is what the machines know that share the run.
+	// Shared is what the machines that share the run know; nil if no machines do.
 	Shared Shared
-	// Steps are those of the run itself that earlier lives have on record, and Items how
-	// many work items they had.
+	// Steps are the steps of the run itself that earlier lives have recorded, and Items is
+	// how many work items they had.
 	Steps map[string]journal.StepRecord
 	Items int
-	// Lost are the steps that had ended and whose work is lost with the run's worktree.
+	// Lost are steps that had ended and whose work was lost with the run's worktree.
 	Lost []string
-	// Results are those of the items that have ended; nil where nobody keeps them.
+	// Results gives the results of the items that have ended; nil if nobody keeps them.
 	Results func(context.Context) iter.Seq2[journal.Result, error]
 	// Command runs a command of the file in a directory, to prepare a worktree.
 	Command func(ctx context.Context, command *workflow.Shell, dir string) error
 }
 
-// Work is what a run has to do with git.
+// Work is the git work of a run.
 type Work struct {
 	Options
 	x *step.Executor
 
-	Repo *worktree.Repo // nil outside git, and where nobody wants to know
+	Repo *worktree.Repo // nil outside git, and if nothing needs it
 	Tree *worktree.Run  // the run's worktree; nil without isolation
 	Made bool           // in this life of the run
-	// Context says that step.* and workflow.* of the git context are read
-	// somewhere.
+	// Context says that something reads the variables step.* or workflow.* of the git
+	// context.
 	Context bool
-	// Unmerged is how many files the steps of the run itself left uncommitted that are
-	// in no merge.
+	// Unmerged is how many files the steps of the run itself left uncommitted and in no
+	// merge.
 	Unmerged int
-	// Stashed is how many entries of the git stash are in no merge that steps left there, or
-	// are in the work of the run though they are the user's.
+	// Stashed is how many entries that steps left in the git stash are in no merge, plus
+	// how many entries of the user's are in the work of the run.
 	Stashed int
-	// Verify, if not nil, is asked whether the final merge may be made.
+	// Verify, if not nil, is called before the final merge. If it gives an error, the merge
+	// is not made.
 	Verify worktree.Verify
 	// MergeWith is the command that merges what the run left in branches; "" for nothing.
 	MergeWith string
 
-	stash      []worktree.StashEntry // before the first step of the run; nil: nobody has looked
+	stash      []worktree.StashEntry // before the first step of the run; nil: not read
 	stashStamp string                // when the items began
 
-	onlyIgnored atomic.Int64 // items of which mostTold counts
+	onlyIgnored atomic.Int64 // items that left only what git ignores; mostTold of them are reported
 }
 
-// Root is the directory of the worktrees of a run, by the run's directory.
+// Root gives the directory of the worktrees of a run.
 func Root(home, run string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(home)), "worktrees", run)
 }
 
-// New gives the work of a run, which has asked git nothing.
+// New gives the git work of a run. It does not ask git anything.
 func New(o Options) *Work { return &Work{Options: o, x: o.Executor} }
 
-// readsState finds the variables git.* in a file's text: where they are not
-// read, git is not asked.
+// readsState finds the variables git.* in a file's text: if nothing reads them, git is not
+// asked.
 var readsState = pattern.Lazy(`\bgit\.(branch|commit|(staged|unstaged|untracked|modified|deleted|changed)_files)\b`)
 
-// readsGit finds the variables of the git context in a file's text. It only
-// decides whether git is asked around each step: one time too many does no
-// harm.
+// readsGit finds the variables of the git context in a file's text. It only decides whether
+// git is asked before and after each step, so a match too many does no harm.
 var readsGit = pattern.Lazy(`\b(step|workflow)\.(files_|commit|insertions|deletions)|file_pattern`)
 
-// mentions says whether a text has one of the words: most files have none, and then no
+// mentions reports whether a text has one of the words. Most files have none, and then no
 // expression has to be compiled.
 func mentions(text []byte, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
 }
 
-// Asked is what the texts of the file ask of git.
+// Asked says what the texts of the file need to know from git.
 func (g *Work) Asked() *step.Git {
 	asks := &step.Git{}
 	for _, text := range append(slices.Collect(maps.Values(g.x.File.Others)), g.x.File.Source) {
@@ -114,14 +114,13 @@ func (g *Work) Asked() *step.Git {
 	return asks
 }
 
-// Open opens the repository and, where the file and the options ask for it, the
-// run's own worktree. asks is what steps ask of git; nil where nobody wants to
-// know.
+// Open opens the repository and, if the file and the options ask for it, the run's own
+// worktree. asks is what steps need to know from git; nil if nothing.
 func (g *Work) Open(ctx context.Context) (asks *step.Git, err error) {
 	asks = g.Asked()
 	own := workflow.Isolates(g.x.File, g.Mode)
 	if !own && g.Unsafe() == nil && !asks.Context && !asks.State && !commits(g.x.File) && max(g.Rounds, g.x.File.MaxIterations) <= 1 {
-		return nil, nil // git is not asked where nobody wants to know
+		return nil, nil // nothing needs git
 	}
 	open := worktree.Open
 	if g.Shared != nil {
@@ -133,7 +132,7 @@ func (g *Work) Open(ctx context.Context) (asks *step.Git, err error) {
 	}
 	g.Repo, asks.Repo = repo, repo
 	switch head, err := repo.HeadInfo(ctx); {
-	case err != nil && own: // not to work in the user's checkout, who has not asked for that
+	case err != nil && own: // the steps must not work in the user's checkout instead
 		return nil, fmt.Errorf("the state of the repository cannot be read, so that no worktree can be made of it (mend that, or run with --isolation none): %w", err)
 	case err == nil && head.Commit == "" && g.Mode == "worktree":
 		return nil, fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
@@ -152,7 +151,7 @@ func (g *Work) Open(ctx context.Context) (asks *step.Git, err error) {
 }
 
 // unusable is the error of a run whose directory is in no repository that can be used; nil
-// where it needs none.
+// if the run needs none.
 func unusable(err error, mode, dir string) error {
 	switch {
 	case mode == "worktree":
@@ -163,8 +162,8 @@ func unusable(err error, mode, dir string) error {
 	return err
 }
 
-// Repository is where a run has a worktree of its own that is started in a directory; nil
-// where it has none.
+// Repository gives the repository in which a run that is started in a directory has a
+// worktree of its own; nil if it has none.
 func Repository(ctx context.Context, f *workflow.File, mode, dir string) (*worktree.Repo, error) {
 	if !workflow.Isolates(f, mode) {
 		return nil, nil
@@ -183,8 +182,8 @@ func Repository(ctx context.Context, f *workflow.File, mode, dir string) (*workt
 	return repo, nil
 }
 
-// Unsafe is a step of a map that writes with git in the working tree that all its
-// items have in common; nil where there is none.
+// Unsafe gives a step of a map that writes with git in a working tree that all items share;
+// nil if there is none.
 func (g *Work) Unsafe() *workflow.Step {
 	if g.Mode != "none" {
 		return nil
@@ -192,7 +191,7 @@ func (g *Work) Unsafe() *workflow.Step {
 	return workflow.MapWritesWithGit(g.x.File)
 }
 
-// where is where the steps of the run itself are.
+// where gives the directory of the steps of the run itself.
 func (g *Work) where() string {
 	if g.Tree != nil {
 		return g.Tree.WorkDir
@@ -214,11 +213,11 @@ func commits(f *workflow.File) (found bool) {
 	return found
 }
 
-// ownWorktree makes the run's worktree, or finds that of an earlier life.
+// ownWorktree makes the run's worktree, or opens that of an earlier life.
 func (g *Work) ownWorktree(ctx context.Context) error {
 	o := worktree.RunOptions{ID: g.x.Run, Root: Root(g.Home, g.x.Run)}
 	tree, err := g.Repo.OpenRun(ctx, o)
-	if err == nil && g.Ended && g.Shared == nil { // what runs again begins with what the work is merged into, as if we had merged it
+	if err == nil && g.Ended && g.Shared == nil { // what runs again starts from the branch that has the work, as if bide had merged it
 		var merged bool
 		if merged, err = tree.Merged(ctx); err == nil && merged {
 			if _, err = tree.Remove(ctx); err == nil {
@@ -272,8 +271,8 @@ func (g *Work) ownWorktree(ctx context.Context) error {
 	return nil
 }
 
-// usersOwn are the names in the user's working tree that are not below the home of runs,
-// which may stand in it.
+// usersOwn gives the names in the user's working tree that are not in the directory of
+// runs, which may itself be in the working tree.
 func (g *Work) usersOwn(names []string) []string {
 	home, err := filepath.Rel(g.Repo.Dir(), filepath.Dir(filepath.Dir(g.Home)))
 	if err != nil || !filepath.IsLocal(home) {
@@ -282,7 +281,8 @@ func (g *Work) usersOwn(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, filepath.ToSlash(home)+"/") })
 }
 
-// tellBehind says that what runs again does not see what was committed since the run began.
+// tellBehind reports that what runs again does not see commits that were made since the run
+// began.
 func (g *Work) tellBehind(ctx context.Context, tree *worktree.Run) error {
 	n, err := tree.Behind(ctx)
 	if err != nil || n == 0 {
@@ -293,8 +293,8 @@ func (g *Work) tellBehind(ctx context.Context, tree *worktree.Run) error {
 	return nil
 }
 
-// tellRemade says that the run's worktree was gone, and what is lost with it: what steps
-// left uncommitted that have ended, and do not run again.
+// tellRemade reports that the run's worktree was gone, and what is lost with it:
+// uncommitted files of steps that have ended and do not run again.
 func (g *Work) tellRemade() error {
 	back := ""
 	if n := g.Tree.Restored; n > 0 {
@@ -317,8 +317,8 @@ func (g *Work) tellRemade() error {
 		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), diag.First(ended, 3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
 }
 
-// Safe has on the disk what a step did in a worktree of the run, and marks in the run's
-// own where it stood then.
+// Safe syncs what a step did in a worktree of the run, and marks the commit that the run's
+// own worktree was at.
 func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 	if p.Index == 0 && !checks(path) {
 		if err := g.Tree.Mark(ctx, path); err != nil {
@@ -331,8 +331,8 @@ func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 	return g.Repo.Sync(ctx)
 }
 
-// Rewind takes back what a step of the run itself committed that was cut short: it runs
-// again, and shall find what it changed as if it had not committed.
+// Rewind undoes the commits of a step of the run itself that was cut short. The step runs
+// again, and finds its changes as if it had not committed them.
 func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord) error {
 	for path, rec := range steps {
 		if !rec.Over() && !checks(path) {
@@ -342,16 +342,16 @@ func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord) 
 	return nil
 }
 
-// checks says of the path of a step that is no item's whether it checks something in a
-// worktree that is nobody's.
+// checks reports whether the path of a step that belongs to no item is that of a check in a
+// worktree that belongs to nobody.
 func checks(path string) bool {
 	return strings.HasPrefix(path, "map.evidence.") || strings.HasPrefix(path, "merge_queue.verify")
 }
 
-// markHead notes where the git context of the workflow begins; a resumed run
-// finds it in a file of the run.
+// markHead records where the git context of the workflow begins. A resumed run reads it
+// from a file of the run.
 func (g *Work) markHead(ctx context.Context) (*worktree.Point, error) {
-	if g.Shared != nil && g.Tree != nil { // this machine has not begun the run, perhaps
+	if g.Shared != nil && g.Tree != nil { // another machine may have begun the run
 		return &worktree.Point{Commit: g.Tree.Base}, nil
 	}
 	name := filepath.Join(g.Home, "git-start.json")
@@ -366,7 +366,7 @@ func (g *Work) markHead(ctx context.Context) (*worktree.Point, error) {
 	return &p, os.WriteFile(name, step.Data(p), 0o600)
 }
 
-// Freeze takes the state of the run's worktree from which agents start.
+// Freeze takes the snapshot of the run's worktree from which agents start.
 func (g *Work) Freeze(ctx context.Context) error {
 	if g.Tree == nil {
 		return nil
@@ -381,8 +381,8 @@ func (g *Work) Freeze(ctx context.Context) error {
 	return g.Shared.Standing(ctx)
 }
 
-// Drain removes the worktrees of agents that nobody needs any more, and brings the
-// run's own to what they were merged into.
+// Drain removes the worktrees of agents that nothing needs any more, and brings the run's
+// own worktree to the branch that they were merged into.
 func (g *Work) Drain(ctx context.Context) error {
 	if g.Tree == nil {
 		return nil
@@ -400,8 +400,8 @@ func (g *Work) Drain(ctx context.Context) error {
 	return err
 }
 
-// tellLost tells of files of the run's worktree, and of directories in the place of
-// worktrees, that were moved aside.
+// tellLost reports files of the run's worktree, and directories in the place of worktrees,
+// that were moved aside.
 func (g *Work) tellLost() {
 	if tip := g.Tree.PutBack(); tip != "" {
 		g.x.Note("branch %s was deleted or moved back by somebody, and is at %s again, with all that is merged", g.Tree.Branch, tip)

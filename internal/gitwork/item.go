@@ -24,31 +24,32 @@ import (
 type Agent struct {
 	Item    event.Item
 	Attempt int
-	Label   string // what a person knows the item by; "": its name
+	Label   string // its name for a person; "": its id
 	Start   time.Time
 	Tree    *worktree.Agent // nil where items have none
 	Result  mapper.Result
-	// Parked, if not nil, is called when the map knows that the work waits to be merged.
+	// Parked, if not nil, is called when the map knows that the work is waiting to be
+	// merged.
 	Parked func()
-	// Recorded is called once it is on the disk how the attempt ended.
+	// Recorded is called once the end of the attempt is on the disk.
 	Recorded func(context.Context)
 
-	ignored bool // it is told that what it did is what git ignores
+	ignored bool // it was reported that the item left only what git ignores
 }
 
-// MergeRecord is what is on record before an agent's work is merged: a process that
-// is killed between the merge and the record of the item's end has not lost the
-// item, nor does its next life run the item again on a tree that has its work.
+// MergeRecord is recorded before an agent's work is merged. If the process is killed
+// between the merge and the record of the item's end, the item is not lost, and the next
+// life does not run it again on a tree that has its work.
 type MergeRecord struct {
 	Commit     string        `json:"commit"` // that will be in the run's branch
-	Result     mapper.Result `json:"result"` // of the item, if it is
+	Result     mapper.Result `json:"result"` // of the item, once it is merged
 	DurationMS int64         `json:"duration_ms"`
-	// Branch has the commit while it waits in the merge queue; "" where there is none.
+	// Branch has the commit while the commit waits in the merge queue; "" without a queue.
 	Branch string `json:"branch,omitempty"`
 }
 
-// RecordMerge records that an agent's work is about to be merged, or waits for that in a
-// branch. It is on the disk before git begins.
+// RecordMerge records that an agent's work is about to be merged, or is waiting for that in
+// a branch. The record is on the disk before git begins.
 func (g *Work) RecordMerge(ctx context.Context, a *Agent, commit, branch string) error {
 	m := MergeRecord{Commit: commit, Branch: branch, Result: a.Result, DurationMS: time.Since(a.Start).Milliseconds()}
 	m.Result.Worktree, m.Result.Branch = "", branch
@@ -62,10 +63,10 @@ func (g *Work) RecordMerge(ctx context.Context, a *Agent, commit, branch string)
 	return g.x.Recorder.Sync(ctx)
 }
 
-// Leave merges an agent's commits into the run. Work that is not merged stays
-// in its branch.
+// Leave merges an agent's commits into the run. Work that is not merged stays in its
+// branch.
 func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) error {
-	ctx = context.WithoutCancel(ctx) // what is done is taken over, also when the run stops
+	ctx = context.WithoutCancel(ctx) // finished work is taken over, also when the run stops
 	var k worktree.Kept
 	var ended error
 	a.Recorded = func(ctx context.Context) { g.Release(ctx, a) }
@@ -107,7 +108,7 @@ func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) err
 		}
 		if n := len(res.Uncommitted); ended == nil {
 			if k.Branch != "" {
-				n = max(n, 1) // it went away from what it had committed
+				n = max(n, 1) // a step switched away from what it had committed
 			}
 			a.unmerged(n)
 			if res.Commits == 0 && k.Branch == "" {
@@ -117,7 +118,7 @@ func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) err
 		}
 	}
 	a.Result.Worktree, a.Result.Branch = "", k.Branch
-	if k.Branch != "" && err != nil { // else it is counted, and told once
+	if k.Branch != "" && err != nil { // otherwise it is counted, and reported once for all
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.Item.ID, Index: a.Item.Index, Message: k.String()})
 	}
 	if ended != nil && !errors.As(ended, new(*worktree.Conflict)) {
@@ -126,8 +127,8 @@ func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) err
 	return errors.Join(err, ended, g.keep(ctx, a.Item.Index, k))
 }
 
-// LeftMessage is the message of the commit of what the steps of an item leave
-// uncommitted; "" where the file says that nobody commits it.
+// LeftMessage is the message of the commit of what the steps of an item leave uncommitted;
+// "" if the file says that nothing commits it.
 func (g *Work) LeftMessage(label string) string {
 	if !g.x.File.ItemsCommitLeft() {
 		return ""
@@ -135,18 +136,18 @@ func (g *Work) LeftMessage(label string) string {
 	return g.Message(label)
 }
 
-// Label is the name that a person knows the agent's item by.
+// Label gives the name by which a person knows the agent's item.
 func (g *Work) Label(a *Agent) string {
 	return cmp.Or(a.Label, items.NameOf(g.x.Values.Mask(), a.Item))
 }
 
-// Message is the message of a commit or merge of an item's work, by the name that a person
-// knows the item by.
+// Message is the message of a commit or merge of an item's work. name is the item's name
+// for a person.
 func (g *Work) Message(name string) string {
 	return "bide: item " + worktree.Subject(g.x.Values.Mask().String(name))
 }
 
-// Trailers are those of the merge of an item, for whoever looks at the history later.
+// Trailers are the trailers of the merge of an item, for people who read the history later.
 func (g *Work) Trailers(id string, e *mapper.Evidence) string {
 	pairs := []string{"Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(id)}
 	if e != nil {
@@ -155,8 +156,8 @@ func (g *Work) Trailers(id string, e *mapper.Evidence) string {
 	return worktree.Trailers(pairs...)
 }
 
-// unmerged notes how many files of an item that succeeded are in no merge: it did less
-// than it was meant to.
+// unmerged records how many files of an item that succeeded are in no merge: the item did
+// less than it was meant to.
 func (a *Agent) unmerged(files int) {
 	if a.Result.Unmerged = files; files > 0 {
 		degrade(&a.Result)
@@ -169,8 +170,8 @@ func degrade(res *mapper.Result) {
 	}
 }
 
-// tellShared tells of changes of the configuration that the user's checkout shares with all
-// worktrees. who ended when they were found.
+// tellShared reports changes of the configuration that the user's checkout shares with all
+// worktrees. who names what ended when they were found.
 func (g *Work) tellShared(ctx context.Context, who string) {
 	changed, err := g.Repo.SharedChanges(ctx)
 	if err != nil {
@@ -190,8 +191,8 @@ func (g *Work) tellShared(ctx context.Context, who string) {
 	tell(changed[isFile:], "it holds for the items that follow; where a step has written it, undo it there")
 }
 
-// OnlyIgnored looks whether all that an item that succeeded did in its worktree is in files
-// that git ignores: no merge has them, so that it is degraded.
+// OnlyIgnored checks whether an item that succeeded left only files that git ignores. No
+// merge has these, so the item is degraded.
 func (g *Work) OnlyIgnored(ctx context.Context, a *Agent) error {
 	paths, err := a.Tree.OnlyIgnored(ctx)
 	if err != nil || len(paths) == 0 {
@@ -206,11 +207,11 @@ func (g *Work) OnlyIgnored(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// mostTold is of how many items it is told that they left only what git ignores; of more,
-// how many there are.
+// mostTold is how many items are reported that left only what git ignores. If there are
+// more, only their number is reported.
 const mostTold = 3
 
-// TellAside notes of an item which repositories were moved aside that the resolver of its
+// TellAside reports which repositories were moved aside that the resolver of an item's
 // conflict made or changed: no merge has what is in them.
 func (g *Work) TellAside(res *mapper.Result, label string, aside []string) {
 	if len(aside) == 0 {
@@ -222,9 +223,9 @@ func (g *Work) TellAside(res *mapper.Result, label string, aside []string) {
 		label, diag.Count(len(aside), "git repository", "git repositories"), strings.Join(aside, ", "))
 }
 
-// Release puts an agent's worktree back, once it is on the disk how the agent ended.
-// Before, a next life of the run that does not know of the end would take the steps on
-// record for done, in a worktree without what they did.
+// Release puts an agent's worktree back, once the end of the agent is on the disk. If it
+// did so before, a next life of the run would not know of the end. It would take the
+// recorded steps for done, in a worktree without what they did.
 func (g *Work) Release(ctx context.Context, a *Agent) {
 	k, err := a.Tree.Release(context.WithoutCancel(ctx))
 	if err != nil {
@@ -245,8 +246,8 @@ func (g *Work) Release(ctx context.Context, a *Agent) {
 	}
 }
 
-// Resolver resolves a conflict with the merge block, or with the agent that is
-// configured under the name merge; nil where there is neither.
+// Resolver resolves a conflict with the merge block, or with the agent that is configured
+// under the name merge; nil if there is neither.
 func (g *Work) Resolver(p step.Place) worktree.Resolver {
 	steps := []*workflow.Step(nil)
 	switch {
@@ -266,7 +267,7 @@ func (g *Work) Resolver(p step.Place) worktree.Resolver {
 	return func(ctx context.Context, c worktree.ConflictInfo) error {
 		q := p
 		q.Dir, q.Phase, q.Rounds = c.Dir, "merge", p.Rounds+"@"+p.Item
-		q.Past, q.Keep = nil, false // each conflict is one of its own
+		q.Past, q.Keep = nil, false // each conflict is resolved for itself
 		q.Scope = p.Scope.Child()
 		q.Scope.Set("merge", conflictVariables(g.x.Run, c))
 		return g.x.Sequence(ctx, q, steps)

@@ -13,8 +13,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Prepare has the worktree of the run prepared as the file says, where it is new,
-// and those of its agents when they are made.
+// Prepare prepares the worktree of the run as the file says, if it is new, and prepares
+// those of its agents when they are made.
 func (g *Work) Prepare(ctx context.Context) error {
 	w, tree, isNew := g.x.File.Worktree, g.Tree, g.Made
 	if isNew {
@@ -23,11 +23,11 @@ func (g *Work) Prepare(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
-	if isNew || tree.Remade || len(g.Steps) == 0 && g.Items == 0 { // else an earlier life has done it
+	if isNew || tree.Remade || len(g.Steps) == 0 && g.Items == 0 { // otherwise an earlier life has done it
 		if err := tree.PrepareOwn(ctx, func(ctx context.Context) error { return g.prepareIn(ctx, w, g.Dir, tree.WorkDir) }); err != nil {
 			return err
 		}
-		if _, err := g.Repo.SharedChanges(ctx); err != nil { // by the setup, as the file says
+		if _, err := g.Repo.SharedChanges(ctx); err != nil { // the changes of the setup, which the file asks for
 			return err
 		}
 	}
@@ -35,8 +35,8 @@ func (g *Work) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// tellSubmodules says that git leaves the directories of submodules empty in a
-// worktree, unless its setup sees to them.
+// tellSubmodules reports that git leaves the directories of submodules empty in a worktree,
+// unless the setup fetches them.
 func (g *Work) tellSubmodules(w *workflow.Worktree, dir string) {
 	if w != nil && w.Setup != nil && strings.Contains(w.Setup.String(), "submodule") {
 		return
@@ -46,7 +46,7 @@ func (g *Work) tellSubmodules(w *workflow.Worktree, dir string) {
 	}
 }
 
-// prepareIn copies files out of a directory into a worktree, and runs the setup in it.
+// prepareIn copies files from a directory into a worktree, and runs the setup in it.
 func (g *Work) prepareIn(ctx context.Context, w *workflow.Worktree, from, to string) error {
 	for _, pattern := range w.Copy {
 		paths, err := files.Name{Dir: from, Path: pattern}.Find()
@@ -71,8 +71,8 @@ func (g *Work) prepareIn(ctx context.Context, w *workflow.Worktree, from, to str
 	return nil
 }
 
-// copyInto copies a file, or a directory with all that is in it, to the same place
-// in another directory. What stands there already stays: it is of the repository.
+// copyInto copies a file, or a directory with all that is in it, to the same place in
+// another directory. What exists there already stays: it comes from the repository.
 func copyInto(path, from, to string) error {
 	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -101,7 +101,7 @@ func copyInto(path, from, to string) error {
 			return unlessThere(err)
 		}
 		if !info.Mode().IsRegular() {
-			return nil // a socket or the like is nobody's configuration
+			return nil // a socket or the like is not configuration
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {

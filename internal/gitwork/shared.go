@@ -12,19 +12,19 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// Shared is what the machines that share a run know of its git work. Each works in a clone
-// of its own. What one of them adds, the others have before anything is recorded that
-// refers to it. An error of any method says that nothing more may be recorded by its caller.
+// Shared is what machines that share a run know about its git work. Each works in its own
+// clone. What one of them adds reaches the others before anything that refers to it is
+// recorded. After an error of any method, its caller may record nothing more.
 type Shared interface {
 	// Share is called once, with the run in this machine's clone.
 	Share(run *worktree.Run)
-	// Merged takes over what other machines have added, and gives the record of the merge of
-	// an item that one of them has made; nil where there is none.
+	// Merged takes over what other machines have added. It gives the record of the merge of
+	// an item if one of them has made it; nil otherwise.
 	Merged(ctx context.Context, index int) (*MergeRecord, error)
-	// Merge adds the merge of an item, and the commit of it that was checked; "" for none. It
-	// is called while nothing else is merged here.
+	// Merge adds the merge of an item, and the commit that was checked for it; "" for none.
+	// No other merge is made here at that time.
 	Merge(ctx context.Context, index, attempt int, m worktree.Move, checked string) error
-	// Standing adds how the run's own worktree is.
+	// Standing adds the state of the run's own worktree.
 	Standing(ctx context.Context) error
 	// Keep adds a branch of an item with work that is not merged.
 	Keep(ctx context.Context, index int, branch, commit string) error
@@ -32,8 +32,8 @@ type Shared interface {
 	LeftOut() []string
 }
 
-// Elsewhere gives the record of the merge of an item that another machine has made, which
-// went down before it could record the end of the item; nil where there is none.
+// Elsewhere gives the record of the merge of an item if another machine has made it and
+// then ended before it could record the end of the item; nil otherwise.
 func (g *Work) Elsewhere(ctx context.Context, it event.Item) (*MergeRecord, error) {
 	if g.Shared == nil || g.Tree == nil {
 		return nil, nil
@@ -41,7 +41,7 @@ func (g *Work) Elsewhere(ctx context.Context, it event.Item) (*MergeRecord, erro
 	return g.Shared.Merged(ctx, it.Index)
 }
 
-// keep has other machines know of the branches of an item's work that is not merged.
+// keep tells other machines about the branches with an item's unmerged work.
 func (g *Work) keep(ctx context.Context, index int, k worktree.Kept) error {
 	if g.Shared == nil || k.Branch == "" {
 		return nil
@@ -57,8 +57,8 @@ func (g *Work) keep(ctx context.Context, index int, k worktree.Kept) error {
 	return errors.Join(errs...)
 }
 
-// keptAs says where something is that is in no branch, and what to do about it: nobody
-// finds it in the clone of a worker, which goes with that.
+// keptAs says where something is that is in no branch, and what to do about it. Nobody
+// finds it in the clone of a worker, which is deleted with the worker.
 func (g *Work) keptAs(paths []string, then string) string {
 	if g.Shared != nil {
 		return "all of it goes with the clone of the worker"
@@ -66,7 +66,8 @@ func (g *Work) keptAs(paths []string, then string) string {
 	return "kept as " + strings.Join(paths, ", ") + then
 }
 
-// KeepAll is keep of branches of earlier attempts that a worktree of the pool had.
+// KeepAll is keep for branches of earlier attempts that were found in a worktree of the
+// pool.
 func (g *Work) KeepAll(ctx context.Context, index int, list []worktree.Kept) error {
 	var errs []error
 	for _, k := range list {
@@ -75,14 +76,15 @@ func (g *Work) KeepAll(ctx context.Context, index int, list []worktree.Kept) err
 	return errors.Join(errs...)
 }
 
-// keepBeside has other machines know of what the steps of the run itself left in the stash of
-// this clone, or on branches of their own.
+// keepBeside tells other machines about what the steps of the run itself left in the stash
+// of this clone, or on branches of their own.
 func (g *Work) keepBeside(ctx context.Context) error {
 	k, err := g.Tree.KeepBeside(ctx)
 	return errors.Join(err, g.keep(ctx, 0, k))
 }
 
-// tellBeside is keepBeside at the end of the run, and tells of all that is kept so.
+// tellBeside is keepBeside at the end of the run. It also reports all that is kept in this
+// way.
 func (g *Work) tellBeside(ctx context.Context) error {
 	if err := g.keepBeside(ctx); err != nil {
 		return err
@@ -96,7 +98,7 @@ func (g *Work) tellBeside(ctx context.Context) error {
 	return err
 }
 
-// mergeShared ends the git work of a run that many machines share: none of them has the
+// mergeShared ends the git work of a run that many machines share. None of them has the
 // user's branch.
 func (g *Work) mergeShared(ctx context.Context, ahead bool, items, nowhere int) error {
 	if err := g.Shared.Standing(ctx); err != nil {

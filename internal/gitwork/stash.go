@@ -17,11 +17,11 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// lookAtStash notes what is in the stash before a run begins, for all lives of the run, or
-// reads what an earlier life has noted. Where that had nothing to note, there is no file.
+// lookAtStash records what is in the stash before a run begins, for all lives of the run,
+// or reads what an earlier life has recorded. If the stash was empty, there is no file.
 func (g *Work) lookAtStash() (err error) {
 	if g.Shared != nil {
-		return nil // its clone has none of the user's
+		return nil // the clone has no entry of the user's
 	}
 	name := filepath.Join(g.Home, "stash.json")
 	g.stash = []worktree.StashEntry{}
@@ -40,7 +40,7 @@ func (g *Work) lookAtStash() (err error) {
 	return gone(err)
 }
 
-// gone is the error but for that of a file that is not there.
+// gone gives the error, or nil if it says that a file does not exist.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -48,9 +48,9 @@ func gone(err error) error {
 	return err
 }
 
-// mendStash puts back what was in the stash before the run and is gone: the user's work is
-// there after the run as it was before. What a step has taken from there is told as such, and
-// is no success, as it is in the work of the run.
+// mendStash puts back entries that were in the stash before the run and are gone, so that
+// the user's work is there after the run. What a step has taken from the stash is reported,
+// and the run is no success: it is in the work of the run.
 func (g *Work) mendStash(ctx context.Context) {
 	if g.stash == nil {
 		return
@@ -80,8 +80,8 @@ func has(list []worktree.StashEntry, e worktree.StashEntry) bool {
 	return slices.ContainsFunc(list, func(o worktree.StashEntry) bool { return o.Commit == e.Commit })
 }
 
-// tellStashed tells of work that steps have put into git's stash: nobody can say of which
-// item it is.
+// tellStashed reports work that steps have put into git's stash. Nobody can say which item
+// it belongs to.
 func (g *Work) tellStashed(ctx context.Context) error {
 	if g.Shared != nil {
 		return g.tellBeside(ctx)
@@ -91,7 +91,7 @@ func (g *Work) tellStashed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return has(g.stash, worktree.StashEntry{Commit: id}) }) // put back just now
+	ids = slices.DeleteFunc(ids, func(id string) bool { return has(g.stash, worktree.StashEntry{Commit: id}) }) // mendStash has just put these back
 	if n := len(ids); n > 0 {
 		g.Stashed += n
 		g.tellStash("%s of the run put work into git's stash, which all worktrees share, and did not take it back: no merge has it; see it with git stash list, take it with git stash apply %s",
@@ -100,13 +100,13 @@ func (g *Work) tellStashed(ctx context.Context) error {
 	return nil
 }
 
-// tellStash tells something of the stash for which the exit status is 3.
+// tellStash reports something about the stash that makes the exit status 3.
 func (g *Work) tellStash(format string, args ...any) {
 	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf(format, args...)})
 }
 
-// tellStashUse tells that the stash was used while items ran side by side: whether one of them
-// took what another had put there, nobody can know.
+// tellStashUse reports that the stash was used while items ran at the same time: nobody can
+// know whether one of them took what another had put there.
 func (g *Work) tellStashUse() {
 	if g.stash != nil && g.stashStamp != "" && g.Repo.StashStamp() != g.stashStamp {
 		g.x.NoteOnce("stash", "the git stash was used while the items ran, and all worktrees of a repository share one: items that use it at the same time may take each other's work; have them commit instead, or run with --max-parallel 1")

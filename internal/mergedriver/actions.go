@@ -14,8 +14,8 @@ import (
 
 // This file does what the machine of a merge queue asks for.
 
-// do does one action and tells the machine how that went. Its error says that the queue
-// cannot continue; items that are not settled by then wait on.
+// do does one action and tells the machine how it went. After an error the queue cannot
+// continue; items that are not settled by then keep waiting.
 func (q *Queue) do(ctx context.Context, a mergequeue.Action) error {
 	switch a.Kind {
 	case mergequeue.Base:
@@ -35,8 +35,8 @@ func (q *Queue) do(ctx context.Context, a mergequeue.Action) error {
 	panic(fmt.Sprintf("merge queue: action %d", a.Kind))
 }
 
-// base tells the machine upon what items are merged: the run's branch, and the user's in it
-// where that has moved.
+// base tells the machine which commit items are merged onto: the run's branch, with the
+// user's branch merged into it if that has moved.
 func (q *Queue) base(ctx context.Context) error {
 	at, err := q.upon(ctx)
 	if err == nil {
@@ -45,7 +45,7 @@ func (q *Queue) base(ctx context.Context) error {
 	return err
 }
 
-// upon gives the commit upon which items are merged now.
+// upon gives the commit onto which items are merged now.
 func (q *Queue) upon(ctx context.Context) (at worktree.Merged, err error) {
 	g := q.Git
 	if q.tip, err = g.Tree.Tip(ctx); err != nil {
@@ -54,7 +54,7 @@ func (q *Queue) upon(ctx context.Context) (at worktree.Merged, err error) {
 	at.Commit = q.tip
 	moved, err := g.Tree.UponTarget(ctx, q.tip)
 	switch {
-	case errors.As(err, new(*worktree.Conflict)): // it is told when the run is merged
+	case errors.As(err, new(*worktree.Conflict)): // it is reported when the run is merged
 	case err != nil:
 		return at, err
 	case moved.Commit != "":
@@ -70,7 +70,7 @@ func commitOf(m worktree.Merged) mergequeue.Commit {
 	return mergequeue.Commit{ID: m.Commit, Tree: m.Tree}
 }
 
-// join merges an item upon a commit, in no branch.
+// join merges an item onto a commit, on no branch.
 func (q *Queue) join(ctx context.Context, a mergequeue.Action) error {
 	w := q.items[a.Item]
 	m, made := q.early[joint{a.Onto, a.Item}]
@@ -96,15 +96,15 @@ func (q *Queue) join(ctx context.Context, a mergequeue.Action) error {
 	return nil
 }
 
-// merge makes the merge of an item upon a commit.
+// merge makes the merge of an item onto a commit.
 func (q *Queue) merge(ctx context.Context, onto string, w *queued, resolve worktree.Resolver) (worktree.Merged, error) {
 	g := q.Git
 	o := worktree.MergeOptions{Message: g.Message(w.label), Trailers: g.Trailers(w.item.ID, w.data.Evidence), Resolve: resolve, Left: g.LeftMessage(w.label)}
 	return g.Tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
 }
 
-// judge verifies a merge, or what is merged so far. The next batch is merged meanwhile, as
-// if that were green.
+// judge verifies the base or the merges so far. Meanwhile the next batch is merged, as if
+// the verify were green.
 func (q *Queue) judge(ctx context.Context, a mergequeue.Action) error {
 	onto, next := q.m.Ahead()
 	early, cancel := context.WithCancel(ctx)
@@ -128,13 +128,14 @@ func (q *Queue) judge(ctx context.Context, a mergequeue.Action) error {
 	return nil
 }
 
-// ahead merges items one upon the other until it is cut short, or one is in conflict.
+// ahead merges items, each on top of the one before, until ctx ends or an item is in
+// conflict.
 func (q *Queue) ahead(ctx context.Context, onto string, items []int) map[joint]worktree.Merged {
 	made := map[joint]worktree.Merged{}
 	for _, index := range items {
 		m, err := q.merge(ctx, onto, q.items[index], nil)
 		if err != nil {
-			break // the queue meets it again, and says so
+			break // the queue will find the conflict again, and report it
 		}
 		made[joint{onto, index}] = m
 		if m.Commit != "" {
@@ -144,8 +145,8 @@ func (q *Queue) ahead(ctx context.Context, onto string, items []int) map[joint]w
 	return made
 }
 
-// wait waits until what is merged so far, which is red, is to be verified again, with what
-// others have committed to the user's branch meanwhile.
+// wait waits until the red base is to be verified again, with the commits that others have
+// added to the user's branch meanwhile.
 func (q *Queue) wait(ctx context.Context, red mergequeue.Commit) error {
 	life, clock := q.Executor.Life, q.Executor.Clock
 	for {
@@ -178,7 +179,7 @@ func (q *Queue) wait(ctx context.Context, red mergequeue.Commit) error {
 
 // land moves the run's branch to merges that were verified, and ends their items.
 func (q *Queue) land(ctx context.Context, a mergequeue.Action) error {
-	if !q.verified[a.Commit.ID] { // its tree was, in another commit
+	if !q.verified[a.Commit.ID] { // the same tree was verified, in another commit
 		items := make([]int, len(a.Merges))
 		for i, m := range a.Merges {
 			items[i] = m.Item
@@ -199,15 +200,15 @@ func (q *Queue) land(ctx context.Context, a mergequeue.Action) error {
 	return nil
 }
 
-// end ends an item whose work the run's branch has, by a merge; "" where there was nothing
-// to merge. Its branch goes when that is on the disk.
+// end ends an item whose work is in the run's branch, by a merge; "" if there was nothing
+// to merge. The item's branch is deleted when the end is on the disk.
 func (q *Queue) end(ctx context.Context, w *queued, merge string) {
 	w.data.Branch, w.data.Merge = "", merge
 	delete(q.items, w.item.Index)
 	q.of.Settle(w.item.Index, mapper.Ending{Result: w.data})
 	q.Counted(w.data, w.label)
 	if err := q.Executor.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
-		return // the next life of the run finds it merged
+		return // the next life of the run finds that it is merged
 	}
 	if err := q.Git.Tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
 		q.Executor.Note("item %s is merged, but its branch %s is left: %v", w.label, w.branch, err)

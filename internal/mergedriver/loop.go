@@ -9,7 +9,8 @@ import (
 	"github.com/bide-dev/bide/internal/mergequeue"
 )
 
-// Run merges until it is closed, and gives the function that closes it and waits.
+// Run merges until it is closed. It gives the function that closes it and waits for its
+// end.
 func (q *Queue) Run(ctx context.Context) (end func()) {
 	done := make(chan struct{})
 	go func() {
@@ -34,7 +35,7 @@ func (q *Queue) loop(ctx context.Context) {
 	for {
 		over := q.arrive()
 		if until.Err() != nil {
-			// Items still come whose agents end.
+			// Items of agents that end may still arrive.
 			q.leave()
 			if over {
 				return
@@ -66,7 +67,7 @@ func (q *Queue) loop(ctx context.Context) {
 	}
 }
 
-// leave has the items that wait do so for the next life of the run.
+// leave makes the items that wait do so until the next life of the run.
 func (q *Queue) leave() {
 	for _, index := range q.m.Leave() {
 		q.of.Settle(index, mapper.Ending{Interrupted: true})
@@ -75,7 +76,7 @@ func (q *Queue) leave() {
 }
 
 // begin tells the machine what earlier lives of the run have merged, and whether the queue
-// was held.
+// was on hold.
 func (q *Queue) begin(ctx context.Context) error {
 	g := q.Git
 	tip, err := g.Tree.Tip(ctx)

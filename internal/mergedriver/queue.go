@@ -1,14 +1,14 @@
-// Package mergedriver does what the machine of a merge queue decides (merge_queue): it merges
-// the work of the items of a map, several at a time, and verifies it as merged before the
-// run's branch has it. One goroutine does all of it, while agents continue.
+// Package mergedriver does what the machine of a merge queue decides (merge_queue): it
+// merges the work of a map's items, several at a time, and verifies the result before it is
+// in the run's branch. One goroutine does all of it, while agents continue.
 //
-// What is recorded of an item that waits is the branch that has its work; a resume has it
+// For an item that waits, the branch with its work is recorded, and a resume makes the item
 // wait again. A merge is recorded as verified before the run's branch moves to it, and the
-// end of its items after: so nothing is merged that was not verified, and what is merged
-// is not merged again.
+// end of its items after that. So nothing is merged that was not verified, and nothing is
+// merged twice.
 //
-// This file has items wait; loop.go is the goroutine, actions.go does what the machine asks
-// for, verify.go runs the verify.
+// This file takes in the items; loop.go is the goroutine, actions.go does what the machine
+// asks for, and verify.go runs the verify.
 package mergedriver
 
 import (
@@ -30,15 +30,16 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// Options are what a queue has of its run.
+// Options are what a queue needs from its run.
 type Options struct {
 	Executor *step.Executor
 	Git      *gitwork.Work
 	Checks   *evidence.Checks // of the items
 	Total    int              // of items
-	// Counted is told of each item that has ended well, and its name for a person.
+	// Counted is called with each item that has ended well, and the item's name for a
+	// person.
 	Counted func(mapper.Result, string)
-	// Label is what a person knows an item by; "" for none.
+	// Label gives the name by which a person knows an item; "" for none.
 	Label func(event.Item) string
 }
 
@@ -50,20 +51,20 @@ type Queue struct {
 	p     step.Place // where items run
 
 	mu      sync.Mutex
-	arrived []*queued // that the goroutine of the queue has not met yet
+	arrived []*queued // that the goroutine of the queue has not taken yet
 	closed  bool
 	wake    chan struct{}
 
-	// These belong to the goroutine of the queue.
+	// The following fields belong to the goroutine of the queue.
 	m        *mergequeue.Machine
 	items    map[int]*queued             // that wait, by index
 	names    map[string]string           // of items, by their landed merge
-	tip      string                      // of the run's branch, when the machine was told of the base
-	verified map[string]bool             // commits of which it is on record, and green
+	tip      string                      // of the run's branch, when the machine got the base
+	verified map[string]bool             // commits that are on record as green
 	failed   map[string]*failure.Failure // why the last verify of a tree was red
-	early    map[joint]worktree.Merged   // merges that were made ahead
+	early    map[joint]worktree.Merged   // merges that were made in advance
 	place    *worktree.Agent             // where merges are verified; nil until the first
-	ran      int                         // verifies of this life of the run
+	ran      int                         // verifies in this life of the run
 }
 
 // queued is an item whose work waits to be merged.
@@ -77,13 +78,14 @@ type queued struct {
 	p       step.Place // for the steps that resolve a conflict
 }
 
-// joint is a merge that may be made: of an item upon a commit.
+// joint is a merge that may be made: of an item onto a commit.
 type joint struct {
 	onto string
 	item int
 }
 
-// New gives the merge queue of a map; nil where the file has none, or items have no worktrees.
+// New gives the merge queue of a map; nil if the file has none, or if items have no
+// worktrees.
 func New(o Options) *Queue {
 	f := o.Executor.File
 	if f.Queue == nil || o.Git.Tree == nil {
@@ -100,11 +102,11 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Serve says which map the items are of, and where its steps run.
+// Serve sets the map that the items belong to, and where its steps run.
 func (q *Queue) Serve(m *mapper.Map, p step.Place) { q.of, q.p = m, p }
 
-// Submit has an item wait whose agent has ended: its work is in a branch and on record
-// from then on.
+// Submit makes an item wait whose agent has ended. From then on, its work is in a branch
+// and on record.
 func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) error {
 	g := q.Git
 	ctx = context.WithoutCancel(ctx)
@@ -137,12 +139,12 @@ func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) erro
 	return nil
 }
 
-// WaitsAgain has an item wait that waited when the process before this one went down.
+// WaitsAgain makes an item wait that was waiting when the process before this one ended.
 func (q *Queue) WaitsAgain(it event.Item, attempt int, m gitwork.MergeRecord) {
 	p := q.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
 	p.Scope = p.Scope.Child()
-	_ = p.Scope.SetItem(it, q.Total) // it was set once before
+	_ = p.Scope.SetItem(it, q.Total) // it was set before without an error
 	q.push(&queued{item: it, attempt: attempt, label: cmp.Or(q.Label(it), items.NameOf(q.Executor.Values.Mask(), it)), data: m.Result, commit: m.Commit, branch: m.Branch, p: p})
 }
 
@@ -153,7 +155,7 @@ func (q *Queue) push(w *queued) {
 	q.Nudge()
 }
 
-// Nudge has the queue look again.
+// Nudge makes the queue look again.
 func (q *Queue) Nudge() {
 	select {
 	case q.wake <- struct{}{}:
@@ -161,7 +163,7 @@ func (q *Queue) Nudge() {
 	}
 }
 
-// arrive tells the machine of the items that came. over says that no more will.
+// arrive gives the machine the items that came. over says that no more will come.
 func (q *Queue) arrive() (over bool) {
 	q.mu.Lock()
 	list := q.arrived
@@ -175,7 +177,7 @@ func (q *Queue) arrive() (over bool) {
 	return over && len(list) == 0
 }
 
-// believe takes the evidence of an item for a verify of its tree, where it is one.
+// believe takes the evidence of an item as a verify of its tree, if it is one.
 func (q *Queue) believe(w *queued) {
 	e := w.data.Evidence
 	if e == nil || len(q.Executor.File.Queue.Verify) > 0 {

@@ -14,16 +14,16 @@ import (
 
 // This file runs the verify of a merge queue.
 
-// verdict is how a verify went.
+// verdict is the result of a verify.
 type verdict struct {
 	green   bool
 	failure *failure.Failure // why it is red
-	runs    int              // how often it ran until it was believed; 0: its tree had been verified
+	runs    int              // how often it ran until the result was accepted; 0: its tree was verified before
 	ms      int64
 }
 
-// verify runs the verify on a commit that no branch need have, again up to flaky times
-// where it fails. The result is on the disk when it returns.
+// verify runs the verify on a commit, which need not be on a branch. If it fails, it runs
+// again, up to flaky times. The result is on the disk when verify returns.
 func (q *Queue) verify(ctx context.Context, m worktree.Merged, onto string, items []int) (v verdict, err error) {
 	start := q.Executor.Clock.Now()
 	for v.runs <= q.Executor.File.Queue.Flaky && !v.green {
@@ -37,7 +37,7 @@ func (q *Queue) verify(ctx context.Context, m worktree.Merged, onto string, item
 	return v, q.record(ctx, m, onto, items, &v)
 }
 
-// record records how the verify of a merge went. It is on the disk when it returns.
+// record records the result of verifying a merge. It is on the disk when record returns.
 func (q *Queue) record(ctx context.Context, m worktree.Merged, onto string, items []int, v *verdict) error {
 	d := mapper.Verified{Commit: m.Commit, Tree: m.Tree, Base: onto, Runs: v.runs}
 	for _, index := range items {
@@ -57,8 +57,8 @@ func (q *Queue) record(ctx context.Context, m worktree.Merged, onto string, item
 	return q.Executor.Recorder.Sync(ctx)
 }
 
-// verifyOnce runs the steps of the verify in a worktree that has a commit and nothing
-// else, but for what git ignores.
+// verifyOnce runs the steps of the verify in a worktree that has a commit and nothing else
+// except what git ignores.
 func (q *Queue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, err error) {
 	if q.place == nil {
 		if q.place, err = q.Git.Tree.Checkout(ctx); err != nil {
@@ -91,8 +91,8 @@ func (q *Queue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, e
 	return v, nil
 }
 
-// VerifyFinal verifies the merge into the user's branch, where it is another tree than
-// what was verified: the user's branch has moved, or steps committed after the map.
+// VerifyFinal verifies the merge into the user's branch if its tree differs from what was
+// verified: the user's branch has moved, or steps committed after the map.
 func (q *Queue) VerifyFinal(ctx context.Context, commit, tree string) error {
 	if q.m.Green(tree) {
 		return nil

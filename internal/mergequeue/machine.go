@@ -9,7 +9,7 @@ import (
 // Commit is a commit with its tree.
 type Commit struct{ ID, Tree string }
 
-// Merge is the merge of an item's work on top of what was before it. Item is its index.
+// Merge is the merge of an item's work on top of a commit. Item is the item's index.
 type Merge struct {
 	Commit
 	Item int
@@ -21,72 +21,72 @@ type Kind uint8
 // The kinds of action.
 const (
 	Idle   Kind = iota // no item waits
-	Base               // tell where the run's branch is
-	Join               // merge Item upon Onto, in no branch
-	Verify             // verify Commit, which has Items upon Onto
+	Base               // say where the run's branch is
+	Join               // merge Item onto Onto, on no branch
+	Verify             // verify Commit, which has Items on top of Onto
 	Hold               // Commit, the base, is red: wait before it is verified again
 	Land               // move the run's branch from Onto to the last of Merges
-	Refuse             // Item breaks the merge upon Onto, which is Commit
+	Refuse             // Item breaks its merge onto Onto, which is Commit
 )
 
-// Action is what is to be done next.
+// Action is the next thing to do.
 type Action struct {
 	Kind   Kind
 	Item   int
 	Onto   string
 	Commit Commit
-	Items  []int   // of Verify; none where the base is verified
+	Items  []int   // of Verify; none if the base is verified
 	Merges []Merge // of Land
 	With   string  // of Refuse: the landed merge before which the item is good; "" for none
 }
 
-// Config is how a queue works.
+// Config says how a queue works.
 type Config struct {
 	Batch   int  // how many items are verified together, at most
-	ByIndex bool // those with the least index come first, else those that were added first
+	ByIndex bool // items with a lower index come first; otherwise items that were added first
 }
 
-// Machine decides about the items of one queue. Make one with [New]; it is not safe for
-// use by several goroutines at once.
+// Machine decides about the items of one queue. Make one with [New]. Several goroutines may
+// not use it at once.
 type Machine struct {
 	cfg     Config
 	waiting []int
-	todo    []group // the last is the next
-	now     *chain  // nil: none is built or judged
-	search  *search // nil: no company is searched for
+	todo    []group // the last comes next
+	now     *chain  // nil: no chain is being built or verified
+	search  *search // nil: no search for a conflicting landed item
 	guilty  *Action // an item that is red alone; nil: none
 	sure    bool    // it is refused, whatever else is red
 
 	results  map[string]bool // of verifies, by tree
-	believed map[string]bool // trees that are taken to be good in a search
+	believed map[string]bool // trees that a search takes for good
 	verifies int
 	green    int            // the last verify that was green
 	red      map[string]int // the first verify of a tree that was red
-	start    string         // the commit upon which the first item landed
-	landed   []string       // merges since then, the oldest first
+	start    string         // the commit onto which the first item landed
+	landed   []string       // merges since then, oldest first
 }
 
-// group are items that are merged together. One or more of those that are suspect broke a
-// merge; one that is alone did, and is verified once more, whatever is known.
+// group is items that are merged together. If suspect, one or more of them broke a merge. If
+// alone, its only item did, and is verified once more, whatever is known about it.
 type group struct {
 	items          []int
 	suspect, alone bool
 }
 
-// chain is a group as far as it is merged.
+// chain is the part of a group that is merged so far.
 type chain struct {
 	group
 	base   *Commit // nil: not known yet
 	next   int     // of items, to be merged next
 	merges []Merge
 	later  []int // in conflict with others of the group
-	// red: the base is to be verified, as the chain has failed or somebody is to be
-	// refused; held: it failed, and a wait is due; waited: there has been one.
+	// red: the base is to be verified, because the chain has failed or an item is to be
+	// refused. held: the base failed too, and a wait is due. waited: there has been a wait.
 	red, held, waited bool
 }
 
-// Most is how many verifies a queue makes of so many items at most, those of bases
-// included, where nothing is red by chance or for an outage.
+// Most gives the greatest number of verifies that a queue makes for so many items, verifies
+// of bases included, if nothing is red by chance or because of an outage.
 func Most(items, batch int) int {
 	halvings := bits.Len(uint(max(batch, 1) - 1))
 	searches := bits.Len(uint(items))
@@ -99,24 +99,24 @@ func New(c Config) *Machine {
 	return &Machine{cfg: c, results: map[string]bool{}, believed: map[string]bool{}, red: map[string]int{}}
 }
 
-// Add has items wait.
+// Add adds items that wait.
 func (m *Machine) Add(items ...int) { m.waiting = append(m.waiting, items...) }
 
-// Recall tells what an earlier life of the run has landed, the oldest first, and upon what.
+// Recall reports what an earlier life of the run has landed, the oldest first, and onto
+// which commit.
 func (m *Machine) Recall(start string, landed []string) { m.start, m.landed = start, landed }
 
-// Believe has a tree taken to be good where company is searched for, without a verify.
+// Believe lets a search take a tree for good without a verify.
 func (m *Machine) Believe(tree string) { m.believed[tree] = true }
 
-// Green says whether the last verify of a tree was green.
+// Green reports whether the last verify of a tree was green.
 func (m *Machine) Green(tree string) bool { return m.results[tree] }
 
-// Held says that the base was red in an earlier life of the run: a wait is due before
-// anything else is verified. It is told before Next is asked for the first time, as what
-// [Machine.Recall] tells.
+// Held reports that the base was red in an earlier life of the run: a wait is due before
+// anything else is verified. Like [Machine.Recall], it is called before the first Next.
 func (m *Machine) Held() { m.now = &chain{red: true, held: true} }
 
-// Leave gives the items that have neither landed nor been refused, and forgets them.
+// Leave gives the items that have neither landed nor been refused, and removes them.
 func (m *Machine) Leave() (items []int) {
 	if m.guilty != nil {
 		items = append(items, m.guilty.Item)
@@ -132,8 +132,8 @@ func (m *Machine) Leave() (items []int) {
 	return items
 }
 
-// Ahead gives the items of the next batch and the commit upon which they are merged if what
-// is verified now is green; none while that is no batch.
+// Ahead gives the items of the next batch, and the commit that they are merged onto if the
+// present verify is green. It gives none while that verify is not of a batch.
 func (m *Machine) Ahead() (onto string, items []int) {
 	c := m.now
 	if c == nil || c.suspect || c.red || len(c.merges) == 0 || c.next < len(c.items) || len(m.todo) > 0 {
@@ -149,7 +149,7 @@ func (m *Machine) sort() {
 	}
 }
 
-// Next says what to do now. Asked again, it says the same.
+// Next gives the next action. Asked again, it gives the same one.
 func (m *Machine) Next() Action {
 	switch {
 	case m.search != nil:
@@ -175,7 +175,7 @@ func (m *Machine) Next() Action {
 	return Action{Kind: Verify, Onto: c.base.ID, Commit: c.last(), Items: c.merged()}
 }
 
-// take begins with the next group. It is false where there is none.
+// take begins with the next group. It is false if there is none.
 func (m *Machine) take() bool {
 	switch n := len(m.todo); {
 	case n > 0:
@@ -193,7 +193,7 @@ func (m *Machine) take() bool {
 	return true
 }
 
-// last is the commit that has all of the chain.
+// last gives the commit that has all of the chain.
 func (c *chain) last() Commit {
 	if n := len(c.merges); n > 0 {
 		return c.merges[n-1].Commit
@@ -201,7 +201,7 @@ func (c *chain) last() Commit {
 	return *c.base
 }
 
-// merged are the items of the chain.
+// merged gives the items of the chain.
 func (c *chain) merged() []int {
 	list := make([]int, len(c.merges))
 	for i, m := range c.merges {
@@ -210,7 +210,7 @@ func (c *chain) merged() []int {
 	return list
 }
 
-// OnBase tells where the run's branch is.
+// OnBase reports where the run's branch is.
 func (m *Machine) OnBase(at Commit) {
 	m.now.base = &at
 	if m.start == "" {
@@ -218,7 +218,7 @@ func (m *Machine) OnBase(at Commit) {
 	}
 }
 
-// Merged tells the merge of an item.
+// Merged reports the merge of an item.
 func (m *Machine) Merged(at Commit) {
 	if m.search != nil {
 		m.built(at)
@@ -229,19 +229,19 @@ func (m *Machine) Merged(at Commit) {
 	m.step()
 }
 
-// Nothing tells that an item has nothing to merge. Where ended is true, it has ended.
+// Nothing reports that an item has nothing to merge. If ended is true, the item has ended.
 func (m *Machine) Nothing() (ended bool) {
 	if m.search != nil {
-		m.found(true) // nothing can be said of it there
+		m.found(true) // the search learns nothing from that commit
 		return false
 	}
 	m.step()
 	return true
 }
 
-// Conflicted tells that an item cannot be merged on top of what it was to be merged on top of. It
-// is refused if that has landed. Else it comes later, since what it is in conflict with
-// may not land.
+// Conflicted reports that an item is in conflict with the commit that it was to be merged
+// onto. It is refused if that commit has landed. Otherwise it comes later, because the item
+// that it is in conflict with may not land.
 func (m *Machine) Conflicted() (refused bool) {
 	if m.search != nil {
 		m.found(true)
@@ -274,7 +274,7 @@ func (m *Machine) step() {
 	}
 }
 
-// Verified tells how a verify went.
+// Verified reports how a verify went.
 func (m *Machine) Verified(green bool) {
 	a := m.Next()
 	m.verifies++
@@ -302,12 +302,12 @@ func (m *Machine) Verified(green bool) {
 	}
 }
 
-// accuse notes that an item is red alone. What is left of its batch is verified without it,
-// and says whether that is why the batch was red.
+// accuse notes that an item is red alone. The rest of its batch is verified without it,
+// which shows whether the item is why the batch was red.
 func (m *Machine) accuse() {
 	c := m.now
 	m.guilty = &Action{Kind: Refuse, Item: c.items[0], Onto: c.base.ID, Commit: c.last()}
-	m.sure = m.green > m.red[c.last().Tree] // since it was red for the first time, something was green
+	m.sure = m.green > m.red[c.last().Tree] // something was green after the item was first red
 	if m.now = nil; len(m.landed) > 0 {
 		m.search = &search{item: c.items[0], hi: -1}
 	}
@@ -321,11 +321,12 @@ func (m *Machine) accuse() {
 	}
 }
 
-// baseVerified tells how the verify of the base went, which ran because others were red.
+// baseVerified takes the result of verifying the base, which was verified because others
+// were red.
 func (m *Machine) baseVerified(green bool) {
 	c := m.now
 	switch {
-	case !green: // nothing that was red says anything
+	case !green: // the red results say nothing about the items
 		maps.DeleteFunc(m.results, func(_ string, green bool) bool { return !green })
 		clear(m.red)
 		if m.guilty != nil {
@@ -338,7 +339,7 @@ func (m *Machine) baseVerified(green bool) {
 		c.red = false
 	default:
 		m.split()
-		if m.guilty != nil { // others are red as well: it is looked at again
+		if m.guilty != nil { // others are red as well, so the item is verified again
 			m.todo = append(m.todo, group{[]int{m.guilty.Item}, true, true})
 			m.guilty = nil
 		}
@@ -348,14 +349,15 @@ func (m *Machine) baseVerified(green bool) {
 // Probe has the base verified again, after a hold.
 func (m *Machine) Probe() { m.now.held = false }
 
-// Moved says that what others commit has changed the base during a hold: that is verified
-// next, instead of the base that was red, and then all that is not landed is merged on top of it.
+// Moved reports that commits of others have changed the base during a hold. The new base is
+// verified next, instead of the one that was red. Then all that has not landed is merged on
+// top of it.
 func (m *Machine) Moved() {
 	m.waiting = slices.Insert(m.waiting, 0, m.now.merged()...)
 	m.now = &chain{red: true}
 }
 
-// split has the halves of the chain judged, one after the other.
+// split has the two halves of the chain verified, one after the other.
 func (m *Machine) split() {
 	list := m.now.merged()
 	m.now = nil
@@ -367,7 +369,7 @@ func (m *Machine) split() {
 	}
 }
 
-// Landed tells that the run's branch is at the last of the merges.
+// Landed reports that the run's branch is at the last of the merges.
 func (m *Machine) Landed() {
 	for _, b := range m.now.merges {
 		m.landed = append(m.landed, b.ID)
@@ -375,5 +377,5 @@ func (m *Machine) Landed() {
 	m.now = nil
 }
 
-// Refused tells that an item has ended that breaks the merge.
+// Refused reports that the item that breaks the merge has ended.
 func (m *Machine) Refused() { m.guilty, m.sure = nil, false }

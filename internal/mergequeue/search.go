@@ -1,14 +1,15 @@
 package mergequeue
 
-// search looks for the landed merge before which an item is good, and with which it is
-// red: the first upon which it is. Upon the last one it is known to be red.
+// search looks for the landed merge that an item breaks on: the first one on top of which
+// the item is red. On top of the last one, it is known to be red.
 type search struct {
 	item   int
-	lo, hi int     // between these of the landed merges; hi is -1 until it is good upon the start
-	merge  *Commit // of the item, to be verified; nil: to be made
+	lo, hi int     // the first red one is between these landed merges; hi is -1 until the item is good on top of the start
+	merge  *Commit // of the item, to be verified; nil: not made yet
 }
 
-// at is the place among the landed merges upon which the item is tried; -1 is the start.
+// at gives the place among the landed merges on top of which the item is tried; -1 is the
+// start.
 func (s *search) at() int {
 	if s.hi < 0 {
 		return -1
@@ -16,7 +17,7 @@ func (s *search) at() int {
 	return (s.lo + s.hi) / 2
 }
 
-// seek says what the search does next.
+// seek gives the next action of the search.
 func (m *Machine) seek() Action {
 	s, onto := m.search, m.start
 	if i := s.at(); i >= 0 {
@@ -28,7 +29,7 @@ func (m *Machine) seek() Action {
 	return Action{Kind: Verify, Onto: onto, Commit: *s.merge, Items: []int{s.item}}
 }
 
-// built tells the merge that is tried.
+// built takes the merge that is tried.
 func (m *Machine) built(at Commit) {
 	m.search.merge = &at
 	green, known := m.results[at.Tree]
@@ -40,7 +41,7 @@ func (m *Machine) built(at Commit) {
 	}
 }
 
-// found tells whether the item is red where it was tried, or cannot be merged there.
+// found takes whether the item is red where it was tried, or cannot be merged there.
 func (m *Machine) found(red bool) {
 	s := m.search
 	s.merge = nil

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Agent is the worktree of one attempt at an item. Its HEAD is detached; Branch
-// is the name under which work is kept that is not merged.
+// Agent is the worktree of one attempt at an item. Its HEAD is detached. Branch is the name
+// of the branch that keeps work which is not merged.
 type Agent struct {
 	Tree
 	Item    string
 	Attempt int
-	// Kept is the work of earlier attempts that was found, and now is in
-	// branches of its own.
+	// Kept is work of earlier attempts that was found. It is now in branches of
+	// its own.
 	Kept []Kept
 
 	run *Run
 }
 
-// NewAgent gives an attempt at an item a worktree as the run's snapshot has it,
-// which the first call takes if [Run.Freeze] has not. Work that an earlier
-// attempt, or one of a former life of the run, has left is kept as by
-// [Agent.Remove]; see Agent.Kept. The attempt is numbered from 1.
+// NewAgent gives an attempt at an item a worktree at the run's snapshot. The first call
+// takes the snapshot if [Run.Freeze] has not. Work that an earlier attempt left, in this
+// life of the run or in one before, is kept as by [Agent.Remove]; see Agent.Kept. The
+// number of the first attempt is 1.
 func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent, error) {
 	if attempt < 1 {
 		return nil, fmt.Errorf("item %q: attempt %d: attempts are numbered from 1", item, attempt)
@@ -37,8 +37,9 @@ func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent,
 	return run.newAgent(ctx, item, attempt, snap.base)
 }
 
-// NewAgentNow is [Run.NewAgent] for an attempt that begins with all that is merged by now:
-// the one before it had a conflict with that, and would have it again.
+// NewAgentNow is [Run.NewAgent], but the attempt starts from everything that is merged by
+// now. It is for an attempt after a conflict with merged work: from the snapshot, the
+// conflict would come again.
 func (run *Run) NewAgentNow(ctx context.Context, item string, attempt int) (*Agent, error) {
 	if err := run.Follow(ctx); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (run *Run) newAgent(ctx context.Context, item string, attempt int, base str
 	return run.at(a, s, kept), nil
 }
 
-// at is an agent in its worktree.
+// at gives the agent that works in a slot.
 func (run *Run) at(a *Agent, s *slot, kept []Kept) *Agent {
 	branch := a.Branch
 	a.Tree = run.repo.tree(s.dir, branch)
@@ -70,8 +71,8 @@ func (run *Run) at(a *Agent, s *slot, kept []Kept) *Agent {
 	return a
 }
 
-// Continue gives an attempt the worktree in which a former life of the run left
-// an earlier attempt at the item, as the steps left it; nil where there is none.
+// Continue gives an attempt the worktree that an earlier attempt at the item left in an
+// earlier life of the run, unchanged; nil if there is none.
 func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent, error) {
 	a, err := run.Former(item, attempt)
 	if err != nil {
@@ -86,7 +87,7 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	if s == nil {
 		return nil, nil
 	}
-	if err := dropStale(s.admin); err != nil { // a killed git's: it would refuse all that comes
+	if err := dropStale(s.admin); err != nil { // from a killed git: it would refuse all further calls
 		return nil, err
 	}
 	if err := run.unrescueItem(ctx, s); err != nil {
@@ -101,9 +102,9 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	return run.at(a, s, nil), nil
 }
 
-// unrescueItem takes the commit back that [Agent.Keep] made in a slot of what was left
-// uncommitted: its attempt is not over, as that it has failed was not recorded. The commit's
-// branch goes when the files are on the disk.
+// unrescueItem undoes the commit in which [Agent.Keep] saved uncommitted files of a slot.
+// The attempt is not over, because its failure was not recorded. The branch of the commit
+// is deleted when the files are on the disk.
 func (run *Run) unrescueItem(ctx context.Context, s *slot) error {
 	r := run.repo
 	said, err := r.line(ctx, s.dir, "log", "-1", "--no-show-signature", "--format=%H %P %s")
@@ -134,12 +135,12 @@ func (run *Run) unrescueItem(ctx context.Context, s *slot) error {
 // itemPrefix begins the messages of commits of what an item left.
 func itemPrefix(item string) string { return "item " + Subject(item) + ": " }
 
-// rescueMessage is the message of a commit of what was left uncommitted; of begins it
-// behind the program's name.
+// rescueMessage is the message of a commit that saves uncommitted files. The text of
+// follows the program's name.
 func rescueMessage(of string) string { return "bide: " + message(of) + leftWork }
 
-// Former stands for an attempt at an item in an earlier life of the run, for
-// what it left to be removed. That may be nothing.
+// Former gives the agent of an attempt in an earlier life of the run, to remove what the
+// attempt left. It may have left nothing.
 func (run *Run) Former(item string, attempt int) (*Agent, error) {
 	if run.root == "" {
 		return nil, errNoWorktree
@@ -149,10 +150,10 @@ func (run *Run) Former(item string, attempt int) (*Agent, error) {
 	return a, nil
 }
 
-// Keep makes sure that a branch holds the agent's work that is not merged into the
-// run, without the run's snapshot; what is uncommitted is committed first. The
-// worktree stays as it is until [Agent.Release], so that a next life of the run that
-// does not know of the end finds the work there.
+// Keep makes sure that a branch holds the agent's unmerged work, without the run's
+// snapshot. Uncommitted files are committed first. The worktree is not changed until
+// [Agent.Release]: a next life of the run that does not know that the attempt ended finds
+// the work there.
 func (a *Agent) Keep(ctx context.Context) (Kept, error) { return a.keep(ctx, nil) }
 
 func (a *Agent) keep(ctx context.Context, st *look) (k Kept, err error) {
@@ -176,7 +177,7 @@ func (a *Agent) keep(ctx context.Context, st *look) (k Kept, err error) {
 	return k, nil
 }
 
-// held is the slot in which the agent works; nil where it has none.
+// held is the slot in which the agent works; nil if it has none.
 func (a *Agent) held() *slot {
 	p := &a.run.pool
 	p.mu.Lock()
@@ -187,14 +188,14 @@ func (a *Agent) held() *slot {
 	return nil
 }
 
-// has says whether a slot is the agent's: another attempt may have it by now.
+// has reports whether a slot is the agent's: another attempt may have it by now.
 func (a *Agent) has(s *slot) bool {
 	return a.Dir == "" || a.Dir == s.dir && a.Attempt == s.owner.Attempt
 }
 
-// Release puts the agent's worktree back for the next agent, once it is on record
-// how this one ended. It gives what [Agent.Remove] gives; what is kept already is
-// not in it.
+// Release puts the agent's worktree back for the next agent. It is called once the end of
+// this attempt is on record. It gives what [Agent.Remove] gives, without what is kept
+// already.
 func (a *Agent) Release(ctx context.Context) (Kept, error) { return a.remove(ctx) }
 
 // Remove ends the use of the agent's worktree. What is uncommitted in it is
@@ -203,8 +204,8 @@ func (a *Agent) Release(ctx context.Context) (Kept, error) { return a.remove(ctx
 // is no error.
 func (a *Agent) Remove(ctx context.Context) (Kept, error) { return a.remove(ctx) }
 
-// Leave ends the use of the agent's worktree in this life of the run, and keeps
-// it as it is for [Run.Continue] in the next one.
+// Leave ends the use of the agent's worktree in this life of the run. The worktree is not
+// changed, so that [Run.Continue] finds it in the next life.
 func (a *Agent) Leave() error {
 	p := &a.run.pool
 	p.mu.Lock()
@@ -225,8 +226,9 @@ func (a *Agent) remove(ctx context.Context) (Kept, error) {
 	return a.run.release(ctx, s)
 }
 
-// Drop removes the agent's worktree with all that is in it. Commits that only its log names
-// are nobody's work then, as a merge that was tried and refused.
+// Drop removes the agent's worktree with all that is in it. It keeps no commits that only
+// the worktree's log names: they are no work, for example a merge that was tried and
+// refused.
 func (a *Agent) Drop(ctx context.Context) error {
 	s, err := a.letGo(ctx)
 	if err != nil || s == nil {
@@ -235,7 +237,7 @@ func (a *Agent) Drop(ctx context.Context) error {
 	return a.run.drop(ctx, s)
 }
 
-// letGo takes the agent's worktree from it; nil where it has none.
+// letGo takes the agent's worktree from it; nil if it has none.
 func (a *Agent) letGo(ctx context.Context) (*slot, error) {
 	p := &a.run.pool
 	p.mu.Lock()
@@ -252,7 +254,7 @@ func (a *Agent) letGo(ctx context.Context) (*slot, error) {
 }
 
 // Finish merges the agent's commits as [Run.Merge] does, and keeps what is not
-// merged as [Agent.Keep] does. The worktree is put back by [Agent.Release]; where it is gone
+// merged as [Agent.Keep] does. [Agent.Release] puts the worktree back. If it is gone,
 // the error is a *[GoneError].
 func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, error) {
 	if s := a.held(); s != nil && !s.whole() {
@@ -261,23 +263,23 @@ func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, 
 	}
 	res, st, err := a.run.mergeOne(ctx, a, o)
 	if st.merged = res.Merged != ""; err != nil {
-		st = nil // it was looked at too long ago, or in vain
+		st = nil // the state is too old, or reading it failed
 	}
 	k, kerr := a.keep(ctx, st)
-	if err == nil && res.Merged != "" { // done is done
+	if err == nil && res.Merged != "" { // the merge is made, so this is no failure
 		res.Left = errors.Join(res.Left, kerr)
 		return res, k, nil
 	}
 	return res, k, errors.Join(err, kerr)
 }
 
-// look is how a worktree stood when it was looked at, and whether what is
-// committed in it has been merged since.
+// look is the state of a worktree when it was last read, and whether what is committed in
+// it has been merged since.
 type look struct {
 	State
 	merged    bool
 	untouched bool // nothing in it has changed since it was put back
-	// links are the repositories that its commits name; nil: nobody has looked.
+	// links are the repositories that its commits name; nil if nobody has looked.
 	links []string
 }
 
@@ -290,8 +292,8 @@ func (run *Run) look(ctx context.Context, s *slot) (*look, error) {
 	return &look{State: st}, err
 }
 
-// keep makes sure that branches hold all work in a slot that is not merged into
-// the run. st is how it stands, nil where that is to be looked at.
+// keep makes sure that branches hold all work in a slot that is not merged into the run. st
+// is the state of the slot; with nil, keep reads it.
 func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error) {
 	r := run.repo
 	if err := dropStale(s.admin); err != nil {
@@ -319,8 +321,8 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 	return k.and(other), err
 }
 
-// rescueIn commits what is uncommitted, and gives the commit. of begins its message
-// behind the program's name.
+// rescueIn commits what is uncommitted, and gives the commit. In its message, of follows
+// the program's name.
 func (r *Repo) rescueIn(ctx context.Context, dir string, st State, of string) (string, error) {
 	if _, err := r.git(ctx, dir, addAll(append(repositories(st.Untracked), st.unmoved...))...); err != nil {
 		return "", err
@@ -331,9 +333,9 @@ func (r *Repo) rescueIn(ctx context.Context, dir string, st State, of string) (s
 	return r.commit(ctx, dir, "HEAD")
 }
 
-// keepTip has a branch hold a commit, without the snapshot, unless all of it is
-// in the run. The commit is on the disk before it has the name, and the name before it is
-// given.
+// keepTip makes a branch hold a commit, without the snapshot, unless the run has all of it.
+// The commit is on the disk before the branch is made, and the branch is on the disk before
+// keepTip returns.
 func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, error) {
 	if tip == base {
 		return Kept{}, nil
@@ -360,9 +362,9 @@ func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, er
 	return Kept{Branch: name, Commit: clean, Commits: n}, err
 }
 
-// keepLeft has branches hold work that the agent went away from, by a checkout,
-// and that no branch holds; of a clone, also what it left in the stash, on branches of its own
-// and in worktrees of its own.
+// keepLeft makes branches hold work that the agent left by a checkout and that no branch
+// holds. In a clone, it also keeps what the agent left in the stash, on its own branches
+// and in its own worktrees.
 func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string) (k Kept, err error) {
 	log, err := os.ReadFile(s.headLog())
 	if err != nil || int64(len(log)) <= s.owner.Moves {
@@ -380,7 +382,7 @@ func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string
 		if whole, err := run.repo.connected(ctx, run.repo.dir, from, s.owner.Base); err != nil {
 			return k, err
 		} else if !whole {
-			continue // a power cut took it
+			continue // lost in a power cut
 		}
 		lost, err := run.inNoBranch(ctx, from, seen...)
 		if err != nil {
@@ -398,7 +400,7 @@ func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string
 	if run.pull == nil {
 		return k, nil
 	}
-	commits, err := run.named(ctx) // before others are found to be over: who begins then has none of them
+	commits, err := run.named(ctx) // read before the other agents' ends: an agent that begins later has none of these
 	if err != nil {
 		return k, err
 	}
@@ -411,8 +413,8 @@ func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string
 	return k.and(stashed), err
 }
 
-// nameCommit makes a branch at a commit, under the name or, where something else
-// has that, under the name and a number.
+// nameCommit makes a branch at a commit. If something else has the name, the branch gets a
+// number as well.
 func (r *Repo) nameCommit(ctx context.Context, branch, commit string) (string, error) {
 	for i := 0; ; i++ {
 		name := branch
@@ -425,7 +427,7 @@ func (r *Repo) nameCommit(ctx context.Context, branch, commit string) (string, e
 		}
 		tip, cerr := r.commit(ctx, r.dir, "refs/heads/"+name)
 		switch {
-		case cerr != nil || tip == "": // it is not that the name is taken
+		case cerr != nil || tip == "": // something other than a taken name
 			return "", errors.Join(err, cerr)
 		case tip == commit:
 			return name, nil
@@ -463,7 +465,7 @@ func (r *Repo) workSince(ctx context.Context, base, tip string) (commits, files 
 			files = append(files, row)
 		}
 	}
-	if entries == 1 { // of more, what one adds another may take away
+	if entries == 1 { // with more than one entry, one may undo what another adds
 		slices.Sort(files)
 		return commits, files, nil
 	}

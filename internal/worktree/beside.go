@@ -9,12 +9,14 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// What steps commit beside the branch that is merged stays in the user's repository, where
-// one machine has the run. Where many share it, it is in a clone that goes with its worker:
-// it is kept in branches of bide's, which come home.
+// Where one machine has the run, what steps commit outside the branch that is merged
+// remains in the user's repository. Where many machines share the run, it is in a clone
+// that is deleted with its worker. So it is kept in branches of bide's, which are brought
+// home.
 
-// inNoBranch says whether a commit has something that is in no branch, nor in the others. The
-// branches of a clone that are not bide's go with it.
+// inNoBranch reports whether a commit has something that is in no branch and in none of the
+// others. Branches of a clone that are not bide's do not count: they are deleted with the
+// clone.
 func (run *Run) inNoBranch(ctx context.Context, commit string, others ...string) (bool, error) {
 	args := []string{"rev-list", "--max-count=1", commit}
 	for _, o := range others {
@@ -32,9 +34,10 @@ func (run *Run) inNoBranch(ctx context.Context, commit string, others ...string)
 	return lost != "", err
 }
 
-// lastAtWork says of a slot whose steps are over whether those of all others are over too. Git
-// has one stash for all worktrees: as long as another agent works, it may be that one's, who
-// may take it back. tips are where those have ended that are not settled yet.
+// lastAtWork reports, for a slot whose steps are over, whether the steps of all other slots
+// are over too. Git has one stash for all worktrees: while another agent works, an entry
+// may belong to that agent, which may take it back. tips are the last commits of agents
+// that have ended and are not settled yet.
 func (run *Run) lastAtWork(s *slot, tip string) (last bool, tips []string) {
 	p := &run.pool
 	p.mu.Lock()
@@ -49,8 +52,8 @@ func (run *Run) lastAtWork(s *slot, tip string) (last bool, tips []string) {
 	return last, tips
 }
 
-// keepStash has branches hold what is in the stash of a clone, under a name, or under the name
-// and a number.
+// keepStash makes branches hold what is in the stash of a clone. Their name is branch, with
+// a number if that is taken.
 func (run *Run) keepStash(ctx context.Context, branch string) (k Kept, err error) {
 	all, err := run.repo.Stash()
 	if err != nil {
@@ -73,11 +76,12 @@ func (run *Run) keepStash(ctx context.Context, branch string) (k Kept, err error
 	return k, nil
 }
 
-// ownBeside begins the names of branches with work of the run's own steps: no item has it.
+// ownBeside begins the names of branches with work of the run's own steps. No item has this
+// name.
 func (run *Run) ownBeside() string { return itemBranch(run.ID, "", 1) + besideSuffix }
 
-// KeepBeside has branches hold what the run's own steps left in the stash of a clone, on
-// branches of their own, and in worktrees of their own. No agent works meanwhile.
+// KeepBeside makes branches hold what the run's own steps left in the stash of a clone, on
+// their own branches and in their own worktrees. No agent works at that time.
 func (run *Run) KeepBeside(ctx context.Context) (k Kept, err error) {
 	if k, err = run.keepStash(ctx, run.ownBeside()); err != nil {
 		return k, err
@@ -97,10 +101,10 @@ func (run *Run) KeepBeside(ctx context.Context) (k Kept, err error) {
 	return k.and(named), err
 }
 
-// keepNamed has branches hold commits that branches and tags of a clone name, which are not
-// bide's, and what is in worktrees that are not bide's: it goes with the clone. What is in
-// those that are known, too, is accounted for. Unless it is the last at work, it keeps nothing:
-// others may still be at work on the rest.
+// keepNamed makes branches hold what would be deleted with a clone: commits under branches
+// and tags that are not bide's, and what is in worktrees that are not bide's. Commits that
+// known contains are accounted for. Unless last is true, it keeps nothing: other agents may
+// still be working on the rest.
 func (run *Run) keepNamed(ctx context.Context, commits, known []string, last bool, keep func(commit string) (Kept, error)) (k Kept, err error) {
 	if last {
 		own, err := run.inOwnWorktrees(ctx)
@@ -144,7 +148,7 @@ func (p *pool) account(commit string) {
 	value.Put(&p.accounted, commit, true)
 }
 
-// named are the commits that branches and tags name that are not bide's.
+// named gives the commits that have a branch or a tag which is not bide's.
 func (run *Run) named(ctx context.Context) (commits []string, err error) {
 	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname) %(objecttype) %(*objectname) %(*objecttype)", "refs/heads/", "refs/tags/")
 	for line := range strings.Lines(out) {
@@ -152,7 +156,7 @@ func (run *Run) named(ctx context.Context) (commits []string, err error) {
 		if len(f) < 3 || strings.HasPrefix(f[0], runBranches) || strings.HasPrefix(f[0], itemBranches) {
 			continue // kept, and there may be many
 		}
-		if f[len(f)-1] == "commit" { // else it is a tag of a file, of a directory, or of a tag
+		if f[len(f)-1] == "commit" { // otherwise a tag of a file, of a directory, or of a tag
 			commits = append(commits, f[len(f)-2])
 			continue
 		}
@@ -167,8 +171,8 @@ func (run *Run) named(ctx context.Context) (commits []string, err error) {
 	return commits, err
 }
 
-// inOwnWorktrees are the commits at which worktrees are that steps have made; of one with
-// something uncommitted, a commit of that.
+// inOwnWorktrees gives the commits of the worktrees that steps have made. For a worktree
+// with uncommitted files, it gives a commit of these.
 func (run *Run) inOwnWorktrees(ctx context.Context) (commits []string, err error) {
 	r := run.repo
 	entries, err := r.worktrees(ctx)
@@ -202,7 +206,8 @@ func (run *Run) inOwnWorktrees(ctx context.Context) (commits []string, err error
 	return commits, nil
 }
 
-// commitOf is a commit of what is uncommitted in a worktree: the same one for the same.
+// commitOf gives a commit of what is uncommitted in a worktree. The same content gets the
+// same commit.
 func (run *Run) commitOf(ctx context.Context, at Point) (commit string, err error) {
 	p := &run.pool
 	p.mu.Lock()

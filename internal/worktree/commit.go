@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 )
 
-// NoCommitError says that a step that must commit has not.
+// NoCommitError says that a step that has to commit made no commit.
 type NoCommitError struct {
 	Dir string
 	// Uncommitted are files that the step may have meant to commit.
@@ -34,9 +34,8 @@ func sample(files []string) string {
 	return strings.Join(files, ", ")
 }
 
-// HasNewCommits reports whether the HEAD of a directory's working tree has a
-// commit that the commit since has not. An empty since means that there was
-// none.
+// HasNewCommits reports whether the HEAD of a directory's working tree has a commit that
+// the commit since does not have. An empty since means that there was no commit.
 func (r *Repo) HasNewCommits(ctx context.Context, dir, since string) (bool, error) {
 	head, err := r.commit(ctx, dir, "HEAD")
 	if err != nil || head == "" || head == since {
@@ -80,11 +79,11 @@ type CommitOptions struct {
 	SquashSince string
 }
 
-// maxMessage is how many bytes of a message are taken: the system gives a program no
-// argument above 128 KiB.
+// maxMessage is how many bytes of a message are used: a program's argument may not be
+// longer than 128 KiB.
 const maxMessage = 64 << 10
 
-// message is a text as git takes one for a message, without a NUL in it, and not too long.
+// message makes a text that git accepts as a message: without NUL, and not too long.
 func message(text string) string {
 	return diag.ClipBytes(strings.ReplaceAll(text, "\x00", ""), maxMessage)
 }
@@ -149,8 +148,8 @@ func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, unst
 	return r.squash(ctx, top, o.SquashSince, args)
 }
 
-// squash makes one commit of all since a commit, by an index of its own, since
-// more may stand in the real one. On failure HEAD is put back.
+// squash makes one commit of all since a commit. It uses an index of its own, because the
+// real one may have more staged. On failure HEAD is put back.
 func (r *Repo) squash(ctx context.Context, top, since string, commitArgs []string) (err error) {
 	tip, err := r.line(ctx, top, "rev-parse", "HEAD")
 	if err != nil {
@@ -184,9 +183,8 @@ func (r *Repo) squash(ctx context.Context, top, since string, commitArgs []strin
 	return nil
 }
 
-// choose gives the uncommitted paths, relative to the top, that are to be
-// committed, and those of them that are to be staged: git finds a file that is staged
-// as deleted nowhere any more.
+// choose gives the uncommitted paths, relative to the top, that are to be committed, and
+// which of them are still to be staged: git no longer finds a file whose deletion is staged.
 func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) (unstaged, all []string, err error) {
 	var patterns []string
 	for _, p := range o.Include {

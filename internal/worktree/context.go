@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Point is the state of a working tree at one time: its commit, and the tree of
-// all that was in it, uncommitted files included. [Repo.Mark] gives both. A
-// Point that has only a commit stands for that commit with nothing uncommitted.
+// Point is the state of a working tree at one time: its commit, and the tree of all that
+// was in it, uncommitted files included. [Repo.Mark] gives both. A Point that has only a
+// commit means that commit with nothing uncommitted.
 type Point struct {
 	Commit string `json:"commit"` // id or name; "" before the first commit
 	Tree   string `json:"tree"`
@@ -18,10 +18,10 @@ type Point struct {
 
 func (p Point) tree() string { return cmp.Or(p.Tree, p.Commit) }
 
-// GitContext is what changed in a working tree from one point to another, for
-// the variables step.* and workflow.*. Paths are relative to the top, sorted,
-// with "/" between their parts. What was uncommitted at the first
-// point and is unchanged is no change; what is uncommitted at the second is one.
+// GitContext is what changed in a working tree from one point to another, for the variables
+// step.* and workflow.*. Paths are relative to the top, sorted, with "/" between their
+// parts. A file that was uncommitted at the first point and is unchanged is no change. A
+// file that is uncommitted at the second point is a change.
 type GitContext struct {
 	FilesAdded    []string `json:"files_added"`
 	FilesModified []string `json:"files_modified"`
@@ -33,9 +33,9 @@ type GitContext struct {
 	Deletions     int      `json:"deletions"`
 }
 
-// Mark gives the point that the working tree of a directory is at. It reads
-// what has changed since the last commit, and writes it to the repository as
-// objects that belong to nothing, which git deletes after some weeks.
+// Mark gives the point that the working tree of a directory is at. It reads what has
+// changed since the last commit, and writes it to the repository as unreferenced objects,
+// which git deletes after some weeks.
 func (r *Repo) Mark(ctx context.Context, dir string) (Point, error) {
 	s, err := r.State(ctx, dir)
 	if err != nil || len(s.dirty) == 0 && s.Commit != "" {

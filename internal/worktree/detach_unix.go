@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// detach puts git in a process group of its own, so that a Ctrl-C on the
-// terminal reaches only us, and lets a cancelled context end it with SIGTERM,
-// on which git takes its lock files away.
+// detach puts git in a process group of its own, so that a Ctrl-C on the terminal reaches
+// only bide. A cancelled context ends git with SIGTERM, after which git removes its lock
+// files.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
 
-// alive says whether there is a process with a number.
+// alive reports whether there is a process with a number.
 func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }

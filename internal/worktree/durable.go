@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// What git writes is in the memory of the system until that writes it to the disk:
-// objects, names in directories, the index, the files of a worktree. A fact about it is
-// recorded only after [Repo.Sync], so that a power cut does not leave the fact alone.
+// What git writes (objects, names in directories, the index, the files of a worktree) is at
+// first only in the memory of the operating system. A fact about it is recorded only after
+// [Repo.Sync]. Otherwise a power cut could keep the fact and lose the work.
 
-// syncer syncs the file systems of some directories. Who comes while a sync is under
-// way shares the next one with all who come by then: one for many.
+// syncer syncs the file systems of some directories. Callers that arrive while a sync is in
+// progress share the next one.
 type syncer struct {
 	sync func(dir string) error
 
@@ -39,7 +39,7 @@ func (s *syncer) add(dir string) {
 	s.dirs = append(s.dirs, dir)
 }
 
-// wait returns when all that was written before is on the disk.
+// wait returns when all that was written before the call is on the disk.
 func (s *syncer) wait(ctx context.Context) error {
 	s.mu.Lock()
 	mine := s.next
@@ -61,7 +61,7 @@ func (s *syncer) wait(ctx context.Context) error {
 	}
 }
 
-// run makes one sync, and begins the next.
+// run makes one sync, and then starts the next.
 func (s *syncer) run(mine *syncing) {
 	for mine != nil {
 		s.mu.Lock()
@@ -82,6 +82,6 @@ func (s *syncer) run(mine *syncing) {
 	}
 }
 
-// Sync returns when all that git, and whoever else, wrote into the repository and into
-// the worktrees of its runs before is on the disk. Calls at the same time share a sync.
+// Sync returns when all that anyone wrote before the call into the repository and into the
+// worktrees of its runs is on the disk. Calls at the same time share a sync.
 func (r *Repo) Sync(ctx context.Context) error { return r.disks.wait(ctx) }

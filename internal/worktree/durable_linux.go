@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFileSystem has all of the file system of a directory on the disk: also the names
-// in directories, which git syncs with no setting. Of a directory that is gone, that is the
-// file system of the one above it, from which it was removed.
+// syncFileSystem writes all of a directory's file system to the disk. This includes the
+// names in directories, which no setting makes git sync. If the directory is gone, the file
+// system is that of its parent, from which it was removed.
 func syncFileSystem(dir string) error {
 	f, err := os.Open(dir)
 	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {

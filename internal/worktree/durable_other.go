@@ -24,5 +24,5 @@ func syncFileSystem(dir string) error {
 	})
 }
 
-// sameDevice: each directory is walked for itself.
+// sameDevice is false here, because each directory is walked by itself.
 func sameDevice(a, b string) bool { return a == b }

@@ -10,13 +10,14 @@ import (
 // Committed is what an agent has committed, as its checks see it.
 type Committed struct {
 	Commit, Tree string
-	// Commits are those that the agent made, oldest first, Files the paths that they change
-	// in all, and Left those that are not committed, or are in a repository of their own.
+	// Commits are the commits that the agent made, oldest first. Files are the paths that
+	// these change together. Left are the paths that are not committed, or are in a
+	// repository of their own.
 	Commits, Files, Left []string
 }
 
-// Commit commits what is uncommitted in the agent's worktree, under the message, and
-// gives how it stands then; with "" nothing is committed.
+// Commit commits what is uncommitted in the agent's worktree, with text as the message, and
+// gives the state after that. With an empty text it commits nothing.
 func (a *Agent) Commit(ctx context.Context, text string) (Committed, error) {
 	c, err := a.commit(ctx, text)
 	if err != nil {
@@ -53,14 +54,14 @@ func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error
 	return c, err
 }
 
-// Changed says whether the agent's worktree is no longer as commit has it, apart from
-// files that git ignores.
+// Changed reports whether the agent's worktree differs from a commit. Files that git
+// ignores do not count.
 func (a *Agent) Changed(ctx context.Context, commit string) (bool, error) {
 	st, err := a.run.repo.State(ctx, a.Dir)
 	return err == nil && (st.Commit != commit || len(st.dirty) > 0), err
 }
 
-// Reset has the agent's worktree as commit has it. Files that git ignores stay.
+// Reset puts the agent's worktree back to a commit. Files that git ignores stay.
 func (a *Agent) Reset(ctx context.Context, commit string) error {
 	r := a.run.repo
 	if err := r.put(ctx, a.Dir, commit); err != nil {
@@ -70,7 +71,7 @@ func (a *Agent) Reset(ctx context.Context, commit string) error {
 	return err
 }
 
-// Tree gives the tree of a commit; "" where the repository has no such commit.
+// Tree gives the tree of a commit; "" if the repository has no such commit.
 func (r *Repo) Tree(ctx context.Context, commit string) (string, error) {
 	id, err := r.line(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{tree}")
 	if status(err) == 1 {
@@ -79,8 +80,8 @@ func (r *Repo) Tree(ctx context.Context, commit string) (string, error) {
 	return id, err
 }
 
-// Trailers are those of the merge of an item's work, as `git interpret-trailers` reads
-// them.
+// Trailers gives the trailers for the merge of an item's work, in the form that `git
+// interpret-trailers` reads.
 func Trailers(pairs ...string) string {
 	var b strings.Builder
 	b.WriteString("\n\n")

@@ -19,7 +19,7 @@ import (
 type CannotMerge struct {
 	Why     string
 	Command string // to be run by hand
-	Always  bool   // no later merge of bide's can be made either
+	Always  bool   // no later merge by bide can succeed either
 
 	again mergeAgain
 }
@@ -35,8 +35,8 @@ const (
 
 func (e *CannotMerge) Error() string { return "the run is not merged: " + e.Why }
 
-// ByHand gives the command by which a person merges what a merge with this error left; ""
-// where that is not needed: bide merges it when the cause is mended.
+// ByHand gives the command with which a person merges the work that is left after this
+// error. It is "" if that is not needed: bide merges the work once the cause is removed.
 func ByHand(err error) string {
 	if c := (*Conflict)(nil); errors.As(err, &c) {
 		return c.Command
@@ -61,9 +61,10 @@ func (run *Run) MergeCommand() string {
 // changed nothing, if the user's HEAD is not on the branch that the run started
 // from, or uncommitted files are in the way; and a *[Conflict] as Merge does.
 //
-// The merge is computed first. That it is about to come into the working tree is noted
-// under the private name "final"; then the files that differ are written, and then HEAD
-// moves. A FinalMerge after one that was cut short finds the note and continues.
+// The merge is computed first. Then a note under the private name "final" says that the
+// merge is about to be written to the working tree. Then the files that differ are written,
+// and then HEAD moves. If a FinalMerge is cut short, the next one finds the note and
+// continues.
 func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult, err error) {
 	if err := run.Follow(ctx); err != nil {
 		return res, err
@@ -79,18 +80,19 @@ func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult
 	return run.finalMerge(ctx, run.Branch, tip, o)
 }
 
-// FinalMergeItem is FinalMerge of work that was kept of an item, in a branch of ours.
+// FinalMergeItem is FinalMerge for the kept work of an item, in a branch of ours.
 func (run *Run) FinalMergeItem(ctx context.Context, branch string, o MergeOptions) (res MergeResult, err error) {
 	tip, err := run.repo.commit(ctx, run.repo.dir, "refs/heads/"+branch)
 	if err != nil || tip == "" {
-		return res, err // it was taken over before
+		return res, err // it was merged before
 	}
 	o.Message = cmp.Or(o.Message, "Merge "+branch)
 	return run.finalMerge(ctx, branch, tip, o)
 }
 
-// mostMoves is how often a final merge is made anew because HEAD has moved meanwhile, and
-// mostLocks how often because the index was locked; the waits for that double from lockWait on.
+// mostMoves is how often a final merge is computed again because HEAD has moved meanwhile.
+// mostLocks is how often it is tried again because the index was locked; these waits
+// double, beginning with lockWait.
 const (
 	mostMoves = 16
 	mostLocks = 4
@@ -129,8 +131,8 @@ func (run *Run) finalMerge(ctx context.Context, branch, tip string, o MergeOptio
 	return res, err
 }
 
-// tryFinal makes the merge once; again says that another one came into the user's working
-// tree meanwhile. One at a time changes that.
+// tryFinal makes the merge once. again says that HEAD has moved while the merge was
+// computed. Only one merge at a time changes the user's working tree.
 func (run *Run) tryFinal(ctx context.Context, branch, tip string, o MergeOptions) (res MergeResult, again bool, err error) {
 	r, old := run.repo, ""
 	err = r.locked(ctx, func() (err error) {
@@ -182,15 +184,15 @@ func (run *Run) tryFinal(ctx context.Context, branch, tip string, o MergeOptions
 	return res, again, err
 }
 
-// catchUp brings the user's working tree to its branch where somebody moved that from another
-// worktree, as `git checkout -B main` in an item does with some versions of git: the log of
-// HEAD does not know of it. Without, what that brought looks as if the user had taken it back.
-// What the user has changed stays.
+// catchUp brings the user's working tree to its branch after somebody moved the branch from
+// another worktree, as `git checkout -B main` in an item does with some versions of git.
+// The log of HEAD does not show this. Without catchUp, the working tree would look as if
+// the user had reverted the new commits. What the user has changed stays.
 func (run *Run) catchUp(ctx context.Context) error {
 	r := run.repo
 	log, err := os.ReadFile(filepath.Join(r.admin, "logs", "HEAD"))
 	if err != nil || run.Target == "" {
-		return nil // nobody can know
+		return nil // it cannot be found out
 	}
 	lines := strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")
 	f := strings.Fields(lines[len(lines)-1])
@@ -211,8 +213,8 @@ func (run *Run) catchUp(ctx context.Context) error {
 	return r.carry(ctx, r.dir, f[1], h.Commit, "", func(string) (bool, error) { return true, nil })
 }
 
-// finalScratch is where a final merge makes a scratch worktree; merges of two runs may be made
-// at the same time.
+// finalScratch gives the directory in which a final merge makes a scratch worktree. Two
+// runs may be merged at the same time.
 func (run *Run) finalScratch() string {
 	if run.root == "" {
 		return filepath.Join(run.repo.common, "bide-merging", run.ID, scratchDir)
@@ -220,8 +222,9 @@ func (run *Run) finalScratch() string {
 	return filepath.Join(run.root, scratchDir)
 }
 
-// endFinal brings the merge that is noted into the user's working tree; nothing where
-// none is. Where that cannot be done, as HEAD has moved, the files are put back.
+// endFinal finishes the merge that is noted, in the user's working tree. Without a note it
+// does nothing. If the merge cannot be finished because HEAD has moved, endFinal puts the
+// files back.
 func (run *Run) endFinal(ctx context.Context) error {
 	r := run.repo
 	to, err := r.commit(ctx, r.dir, privateRef(run.ID, "final"))
@@ -257,7 +260,7 @@ func (run *Run) endFinal(ctx context.Context) error {
 			}
 			refused = run.movedAway(err)
 		} else if isLocked(refused) {
-			return run.indexLocked(ctx, true) // nothing can be put back either: the next try continues
+			return run.indexLocked(ctx, true) // the files cannot be put back either: the next try continues
 		}
 	} else {
 		refused = run.movedAway(nil)
@@ -274,9 +277,9 @@ func (run *Run) endFinal(ctx context.Context) error {
 	return errors.Join(refused, run.forgetFinal(ctx))
 }
 
-// takeOut takes what a merge has written out of the user's working tree: each path that the
-// merge changes is as HEAD has it. What the user has committed of it stays, as what the user
-// has changed does.
+// takeOut removes what a merge has written from the user's working tree: each path that the
+// merge changes gets the content that HEAD has. What the user has committed or changed
+// stays.
 func (run *Run) takeOut(ctx context.Context, old, merged string) error {
 	r := run.repo
 	head, err := r.commit(ctx, r.dir, "HEAD")
@@ -302,13 +305,13 @@ func (run *Run) takeOut(ctx context.Context, old, merged string) error {
 	})
 }
 
-// movedAway says that the user, or another program, has moved HEAD while a merge came.
+// movedAway is the error for a HEAD that the user or another program moved during a merge.
 func (run *Run) movedAway(err error) error {
 	return errors.Join(&CannotMerge{Why: fmt.Sprintf("HEAD of %s has moved while the merge was under way", run.repo.dir), Command: run.MergeCommand(), again: atOnce}, err)
 }
 
-// indexLocked is the error of a final merge that meets a lock of the user's index; nil where
-// there is none now. met: git has met it.
+// indexLocked is the error of a final merge that finds the user's index locked; nil if
+// there is no lock now. met says that git failed because of the lock.
 func (run *Run) indexLocked(ctx context.Context, met bool) error {
 	admin, err := run.repo.gitDir(ctx, run.repo.dir)
 	if err != nil {
@@ -329,8 +332,8 @@ func (run *Run) forgetFinal(ctx context.Context) error {
 	return err
 }
 
-// gather brings the run's branch to the HEAD of the run's worktree, where a
-// step left the branch for another, and gives its tip; "" if it has none.
+// gather brings the run's branch to the HEAD of the run's worktree if a step switched to
+// another branch. It gives the tip; "" if there is none.
 func (run *Run) gather(ctx context.Context) (string, error) {
 	r := run.repo
 	names, err := run.tips(ctx)
@@ -357,7 +360,7 @@ func (run *Run) gather(ctx context.Context) (string, error) {
 	})
 }
 
-// mayMerge looks whether the user's working tree can take the merge.
+// mayMerge checks whether the user's working tree can take the merge.
 func (run *Run) mayMerge(ctx context.Context, tip string) error {
 	r := run.repo
 	refuse := func(why string) error {
@@ -415,8 +418,8 @@ func (run *Run) mayMerge(ctx context.Context, tip string) error {
 	return err
 }
 
-// wouldOverwrite says that the merge would take the only copy of files of the user away, or
-// write into a repository of the user.
+// wouldOverwrite is the error of a merge that would remove the only copy of files of the
+// user, or write into a repository of the user.
 func (run *Run) wouldOverwrite(paths []string) error {
 	named := slices.Clone(paths)
 	for i, path := range named {

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// While agents are merged, the run's branch moves and the run's worktree stays: its
-// HEAD is detached at the commit that its files are of, and the private name "tree" has
-// that commit. Follow brings the files to the branch, path by path: each path is as the
-// old commit, the snapshot or the new one has it, or nobody can know whose it is. So a
-// process that goes down half-way does no harm: the next one follows again.
+// While agents are merged, the run's branch moves and the run's worktree does not: its HEAD
+// is detached at the commit that its files come from. The private name "tree" has that
+// commit. Follow brings the files to the branch, path by path. Each path is as the old
+// commit, the snapshot or the new commit has it; nobody knows who wrote anything else. So a
+// process that is killed half-way does no harm: the next one follows again.
 
-// detach takes the run's worktree off the run's branch, before that moves.
+// detach detaches the HEAD of the run's worktree from the run's branch, before the branch
+// moves.
 func (run *Run) detach(ctx context.Context) error {
 	if run.detached {
 		return nil
@@ -26,7 +27,7 @@ func (run *Run) detach(ctx context.Context) error {
 		return err
 	} else if head, err := r.headID(ctx, run.Dir); err != nil {
 		return err
-	} else if at != "" && at == head { // by another process, which has not followed yet
+	} else if at != "" && at == head { // another process detached it, and has not followed yet
 		run.detached = true
 		return nil
 	}
@@ -48,7 +49,7 @@ func (run *Run) detach(ctx context.Context) error {
 }
 
 // Follow brings the run's worktree to the run's branch, after agents were merged.
-// Uncommitted files stay, as far as no merge changed them.
+// Uncommitted files stay, unless a merge changed them.
 func (run *Run) Follow(ctx context.Context) error {
 	if run.queue == nil || run.Dir == "" {
 		return nil
@@ -87,7 +88,7 @@ func (run *Run) follow(ctx context.Context) error {
 		if run.snap != nil && run.snap.head == old {
 			base = run.snap.base
 		}
-		if err := r.unhide(ctx, run.Dir); err != nil { // else what is hidden stays as it is
+		if err := r.unhide(ctx, run.Dir); err != nil { // otherwise hidden files would not be updated
 			return err
 		}
 		if err := run.noteMerged(ctx, old, tip); err != nil {
@@ -122,7 +123,7 @@ func (run *Run) follow(ctx context.Context) error {
 	return nil
 }
 
-// notMerging fails if somebody else's merge is under way in the run's worktree.
+// notMerging fails if a step's merge is in progress in the run's worktree.
 func (run *Run) notMerging() error {
 	admin, err := adminDir(run.Dir)
 	if err != nil {
@@ -135,7 +136,7 @@ func (run *Run) notMerging() error {
 	return fmt.Errorf("%s is in the middle of another merge, of %s; end it with `git merge --continue` or `git merge --abort`", run.Dir, strings.TrimSpace(string(other)))
 }
 
-// endMerge ends a merge of a step that was cut short in the run's worktree.
+// endMerge aborts a merge of a step that was cut short in the run's worktree.
 func (run *Run) endMerge(ctx context.Context) error {
 	if run.notMerging() == nil {
 		return nil
@@ -144,8 +145,8 @@ func (run *Run) endMerge(ctx context.Context) error {
 	return err
 }
 
-// aside keeps a file of the run's worktree that is of no commit that is known, beside
-// the worktree: a git that was killed wrote half of it, or a step that nobody knows of.
+// aside moves a file of the run's worktree to a place beside the worktree if no known
+// commit has it: a git that was killed wrote half of it, or an unknown step wrote it.
 func (run *Run) aside(path string) (stay bool, err error) {
 	from := filepath.Join(run.Dir, filepath.FromSlash(path))
 	to := filepath.Join(run.root, "lost", filepath.FromSlash(path))
@@ -161,11 +162,11 @@ func (run *Run) aside(path string) (stay bool, err error) {
 	}
 }
 
-// carry brings the files and the index of a worktree from the commit old to the commit
-// to. It may be repeated, whatever part of it was done. A file in the way that is neither
-// as old, nor as to, nor as the commit base (may be "") has it is given to foreign, which
-// makes room for it, or has it stay as it is with all that is to change there, or gives an
-// error, before anything has changed.
+// carry brings the files and the index of a worktree from the commit old to the commit to.
+// It may be repeated after any part of it was done. A file in the way that differs from
+// old, from to and from base (which may be "") is given to foreign before anything changes.
+// foreign makes room for it, or says that it stays, with all that would change at its path,
+// or gives an error.
 func (r *Repo) carry(ctx context.Context, dir, old, to, base string, foreign func(path string) (stay bool, err error)) error {
 	changes, err := r.diffTrees(ctx, old, to)
 	if err != nil {
@@ -174,7 +175,7 @@ func (r *Repo) carry(ctx context.Context, dir, old, to, base string, foreign fun
 	return r.carryOnly(ctx, dir, changes, old, to, base, foreign)
 }
 
-// carryOnly is carry of some of what differs.
+// carryOnly is carry for some of the changes.
 func (r *Repo) carryOnly(ctx context.Context, dir string, changes []change, old, to, base string, foreign func(path string) (stay bool, err error)) error {
 	if err := r.mendIndex(ctx, dir); err != nil {
 		return err
@@ -193,7 +194,7 @@ func (r *Repo) carryOnly(ctx context.Context, dir string, changes []change, old,
 			return err
 		}
 		if half {
-			continue // a git of ours was killed while it wrote it
+			continue // a git of ours was killed while it wrote this file
 		}
 		stay, err := foreign(path)
 		if err != nil {
@@ -219,9 +220,9 @@ func touches(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
-// halfWritten says whether a file is the beginning of what a commit has at its path, or
-// is gone, as a git that was killed while it wrote leaves it. A power cut may leave zeros
-// where the disk had no bytes yet.
+// halfWritten reports whether a file is the beginning of what a commit has at its path, or
+// is gone. A git that is killed while it writes leaves a file so. After a power cut there
+// may be zeros where the disk had no bytes yet.
 func (r *Repo) halfWritten(ctx context.Context, dir, path, commit string) (bool, error) {
 	have, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
 	if errors.Is(err, os.ErrNotExist) {
@@ -246,8 +247,8 @@ func (r *Repo) halfWritten(ctx context.Context, dir, path, commit string) (bool,
 	return true, nil
 }
 
-// removePaths removes files from a worktree and from its index. A directory in the place of
-// one stays: what is in it is somebody else's.
+// removePaths removes files from a worktree and from its index. If a directory is at such a
+// path, it stays: its content belongs to somebody else.
 func (r *Repo) removePaths(ctx context.Context, dir string, paths []string) error {
 	if len(paths) == 0 {
 		return nil

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// ourConfig is put before every command of ours: hooks and signing are for the
-// people's own commits, a background gc must not start under running
-// agents, work is saved whatever its line ends are, and file names come as they are.
+// ourConfig is put before every command of ours. Hooks and signing are for people's own
+// commits. A background gc must not start while agents run. Files are saved with any line
+// ends, and git prints file names unquoted.
 var ourConfig = []string{
 	"-c", "core.hooksPath=/dev/null",
 	"-c", "commit.gpgSign=false",
@@ -31,16 +31,16 @@ var ourConfig = []string{
 	"-c", durableRefs,
 }
 
-// durableRefs has git sync a ref before it takes the place of the old one, which it
-// leaves to the system by default: a power cut would leave the name with zeros.
+// durableRefs makes git sync a ref before it replaces the old one. By default, git leaves
+// that to the operating system, and a power cut could leave zeros in the ref.
 const durableRefs = "core.fsync=reference"
 
-// durableSteps has the git of a step sync its index as well: what the step staged is not
-// to be had otherwise, while what we write into an index is.
+// durableSteps makes the git of a step sync its index as well. What a step staged cannot be
+// made again; what we write into an index can.
 const durableSteps = durableRefs + ",index"
 
-// StepEnv are the variables, names and values in turn, by which the git of a step in a
-// worktree of ours does that. count is the value that GIT_CONFIG_COUNT has there.
+// StepEnv gives the variables, names and values in turn, that make the git of a step in a
+// worktree of ours do that. count is the value of GIT_CONFIG_COUNT in its environment.
 func StepEnv(count string) []string {
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 {
@@ -50,15 +50,15 @@ func StepEnv(count string) []string {
 	return []string{"GIT_CONFIG_COUNT", strconv.Itoa(n + 1), fmt.Sprintf("GIT_CONFIG_KEY_%d", n), key, fmt.Sprintf("GIT_CONFIG_VALUE_%d", n), value}
 }
 
-// Elsewhere are the variables that make git work on another repository or index than the
-// one of its directory. They are set where bide itself runs inside a hook or an alias;
-// with them a step in a worktree would change the user's own index and branch.
+// Elsewhere are the variables that make git use another repository or index than those of
+// its directory. They are set where bide itself runs inside a hook or an alias. With them,
+// a step in a worktree would change the user's own index and branch.
 var Elsewhere = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
 	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_INTERNAL_SUPER_PREFIX",
 }
 
-// dropped are the variables that our own git commands do not have.
+// dropped are the variables that our own git commands do not get.
 var dropped = append([]string{
 	"GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_EXTERNAL_DIFF",
 	"GIT_DIFF_OPTS", "GIT_TRACE", "GIT_EDITOR", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
@@ -91,12 +91,12 @@ func (e *GitError) Error() string {
 
 func (e *GitError) Unwrap() error { return e.Err }
 
-// mostStatus is the highest exit status that git itself gives, of a wrong command line. A
-// shell that stands before it on PATH gives higher ones for a git that a signal ended.
+// mostStatus is the highest exit status that git itself gives, for a wrong command line. If
+// a shell script on PATH wraps git, its status is higher when a signal ended git.
 const mostStatus = 129
 
-// status is the exit status of git in an error of call, or -1: where it did not run, or
-// did not end.
+// status is the exit status of git in an error of call. It is -1 if git did not start or
+// did not exit.
 func status(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() <= mostStatus {
 		return exit.ExitCode()
@@ -114,8 +114,8 @@ type call struct {
 	settings []string
 }
 
-// git runs a git command and gives its standard output. A cancelled context
-// ends it in a way in which git takes its lock files away.
+// git runs a git command and gives its standard output. A cancelled context ends git in a
+// way that lets it remove its lock files.
 func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
 }
@@ -163,7 +163,7 @@ func (r *Repo) line(ctx context.Context, dir string, args ...string) (string, er
 	return strings.TrimSuffix(s, "\n"), err
 }
 
-// list runs a git command whose output is ended by NUL, item by item.
+// list runs a git command that prints items, each ended by NUL.
 func (r *Repo) list(ctx context.Context, dir string, args ...string) ([]string, error) {
 	s, err := r.git(ctx, dir, args...)
 	return splitNUL(s), err
@@ -194,8 +194,7 @@ func (r *Repo) yes(ctx context.Context, dir string, args ...string) (bool, error
 	return false, err
 }
 
-// commit gives the full id of the commit that a name stands for, or "" if
-// there is none.
+// commit gives the full id of the commit that a name refers to; "" if there is none.
 func (r *Repo) commit(ctx context.Context, dir, name string) (string, error) {
 	id, err := r.line(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if status(err) == 1 {
@@ -214,7 +213,7 @@ func (r *Repo) Contains(ctx context.Context, in, commit string) (bool, error) {
 	return r.isAncestor(ctx, commit, in)
 }
 
-// cleanup gives a context for putting things in order after ctx has ended.
+// cleanup gives a context for cleaning up after ctx has ended.
 func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 }

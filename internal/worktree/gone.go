@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// What setup leaves uncommitted is in the snapshot that agents start from and in no
-// commit of theirs: see [Run.withoutSnapshot]. So the merge of an agent that took such a
-// file away does not say that it is gone. The private name "gone" says it, a blob with a
-// merge, and how the file was, for each of them, written before the run's branch has the
-// merge; the file is removed from the run's worktree when that follows the branch. "took"
-// says the same of files that are removed, until there is another snapshot: a worktree that
-// is made anew does not have them.
+// What setup leaves uncommitted is in the snapshot that agents start from, and in no commit
+// of the agents: see [Run.withoutSnapshot]. So when an agent deletes such a file, its merge
+// does not say so. The private name "gone" says it. It is a blob that has, for each of
+// these files, the merge and how the file was. It is written before the run's branch has
+// the merge. The file is removed from the run's worktree when the worktree follows the
+// branch. The private name "took" has the files that are already removed, until there is
+// another snapshot: a worktree that is made anew must not have them.
 
-// goneFile is a file that a merge takes away from what is uncommitted.
+// goneFile is an uncommitted file that a merge deletes.
 type goneFile struct {
 	merge string
 	path  string
@@ -23,7 +23,7 @@ type goneFile struct {
 }
 
 // tookAway gives the files of the snapshot at base that are in no commit of the run, and
-// that the commit tip has no more.
+// that the commit tip no longer has.
 func (run *Run) tookAway(ctx context.Context, base, tip string) (gone []goneFile, err error) {
 	s, err := run.snapshotAt(ctx, base)
 	if err != nil || s == nil || s.base == s.head {
@@ -41,7 +41,8 @@ func (run *Run) tookAway(ctx context.Context, base, tip string) (gone []goneFile
 	return gone, nil
 }
 
-// noteGone has the private name say what a merge takes away; the next sync makes it safe.
+// noteGone writes under the private name "gone" what a merge deletes. The next sync makes
+// it durable.
 func (run *Run) noteGone(ctx context.Context, merge string, gone []goneFile) error {
 	if len(gone) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (run *Run) noteGone(ctx context.Context, merge string, gone []goneFile) err
 	return err
 }
 
-// goneText gives what a private name says; "" where there is none.
+// goneText gives the text under a private name; "" if there is none.
 func (run *Run) goneText(ctx context.Context, name string) (string, error) {
 	r := run.repo
 	id, err := r.line(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", privateRef(run.ID, name))
@@ -80,7 +81,7 @@ func (run *Run) writeText(ctx context.Context, text string) (id string, err erro
 	return strings.TrimSpace(id), err
 }
 
-// taken gives the files of a text of goneText that merges in the commit tip take away.
+// taken gives the files of a text of goneText that merges in the commit tip delete.
 func (run *Run) taken(ctx context.Context, text, tip string) (files []goneFile, err error) {
 	merged := map[string]bool{}
 	for _, line := range splitNUL(text) {
@@ -102,9 +103,10 @@ func (run *Run) taken(ctx context.Context, text, tip string) (files []goneFile, 
 	return files, nil
 }
 
-// takeAway removes from the run's worktree what the merges in its branch, at tip, have
-// taken away, where it is as it was. It may be repeated. If there is any, done replaces
-// the private name "gone" by "took", when all of it is on the disk.
+// takeAway removes from the run's worktree the files that the merges in its branch, at tip,
+// have deleted, if they have not changed since. It may be repeated. If there are such
+// files, done replaces the private name "gone" by "took"; it is called when the removal is
+// on the disk.
 func (run *Run) takeAway(ctx context.Context, tip string) (done func() error, err error) {
 	text, err := run.goneText(ctx, "gone")
 	if err != nil || text == "" {
@@ -146,8 +148,8 @@ func (run *Run) takeAway(ctx context.Context, tip string) (done func() error, er
 	}, nil
 }
 
-// takenAway gives, by path, how the files were that merges in the run's branch have taken
-// away from what is uncommitted.
+// takenAway gives, by path, how the uncommitted files were that merges in the run's branch
+// have deleted.
 func (run *Run) takenAway(ctx context.Context) (map[string]blob, error) {
 	before, err := run.goneText(ctx, "took")
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// A step may have git not see what it, or the next owner of its worktree, changes: by the
-// bits skip-worktree and assume-unchanged of the index, and by settings (pinned.go). What is
-// uncommitted in a worktree of ours is looked for without them. The bits that the setup has set stay: it
-// says of these files that they are nobody's work.
+// A step may hide from git what it changes in its worktree, or what the next owner of the
+// worktree changes: with the bits skip-worktree and assume-unchanged of the index, and with
+// settings (pinned.go). bide looks for uncommitted files in its worktrees without these.
+// The bits that the setup has set stay: with them, setup says that these files are nobody's
+// work.
 
-// top gives the top of the worktree of ours that a directory is in, in which git finds it;
-// "" where it is in none.
+// top gives the top of the worktree of ours in which git finds a directory; "" if there is
+// none.
 func (r *Repo) top(dir string) string {
 	r.mu.Lock()
 	roots := r.roots
@@ -37,11 +38,11 @@ func (r *Repo) top(dir string) string {
 	return ""
 }
 
-// hiddenFile has, in the private git directory of a worktree, the files whose bits the
-// setup has set, a NUL after each.
+// hiddenFile is in the private git directory of a worktree. It lists the files whose bits
+// the setup has set, each ended by NUL.
 const hiddenFile = "bide-hidden"
 
-// noteHidden notes those.
+// noteHidden writes hiddenFile.
 func (r *Repo) noteHidden(ctx context.Context, top string) error {
 	admin, hidden, err := r.hidden(ctx, top)
 	if err != nil || len(hidden) == 0 {
@@ -50,7 +51,7 @@ func (r *Repo) noteHidden(ctx context.Context, top string) error {
 	return replace(filepath.Join(admin, hiddenFile), []byte(strings.Join(hidden, "\x00")+"\x00"))
 }
 
-// hiddenBefore gives what was noted.
+// hiddenBefore gives the files in hiddenFile.
 func hiddenBefore(admin string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(admin, hiddenFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,9 +60,9 @@ func hiddenBefore(admin string) ([]string, error) {
 	return splitNUL(string(text)), err
 }
 
-// unhide clears the bits in the index of a worktree of ours by which git takes a file for
-// unchanged, but for those of files that the setup has hidden, and those by which a sparse
-// checkout leaves files out.
+// unhide clears the bits in the index of a worktree of ours that make git take a file for
+// unchanged. It keeps the bits of files that the setup has hidden, and the bits with which
+// a sparse checkout leaves files out.
 func (r *Repo) unhide(ctx context.Context, dir string) error {
 	top := r.top(dir)
 	admin, hidden, err := r.hidden(ctx, top)
@@ -92,7 +93,7 @@ func (r *Repo) clearBits(ctx context.Context, c call, files []string) error {
 }
 
 // hidden gives the private git directory of a worktree of ours, and the files whose bits
-// have git take them for unchanged; nothing where top is "".
+// make git take them for unchanged. It gives nothing if top is "".
 func (r *Repo) hidden(ctx context.Context, top string) (admin string, files []string, err error) {
 	if top == "" {
 		return "", nil, nil
@@ -129,8 +130,8 @@ func (r *Repo) hidden(ctx context.Context, top string) (admin string, files []st
 	return admin, files, nil
 }
 
-// mayHide says whether an index may have such bits. It is false only where all of the index
-// was understood: to ask git takes a process for each item.
+// mayHide reports whether an index may have such bits. It is false only if all of the index
+// was understood. Asking git would take a process for each item.
 func mayHide(index []byte) bool {
 	for _, size := range []int{20, 32} {
 		if hides, ok := readBits(index, size); ok {
@@ -140,8 +141,8 @@ func mayHide(index []byte) bool {
 	return true
 }
 
-// readBits reads the bits of the entries of an index whose object ids have a size; ok is
-// false where it is not understood.
+// readBits reads the bits of the entries of an index. size is the size of an object id. ok
+// is false if the index was not understood.
 func readBits(index []byte, size int) (hides, ok bool) {
 	end := len(index) - size
 	if end < 12 || string(index[:4]) != "DIRC" {
@@ -161,7 +162,7 @@ func readBits(index []byte, size int) (hides, ok bool) {
 			hides = hides || binary.BigEndian.Uint16(index[at:])&0x4000 != 0 // skip-worktree
 			at += 2
 		}
-		if version == 4 { // the name begins as that before, but for some bytes
+		if version == 4 { // the name shares a prefix with the one before
 			for at < end && index[at]&0x80 != 0 {
 				at++
 			}

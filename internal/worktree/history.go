@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// ItemMerge is a merge of the work of an item as its commit tells of it.
+// ItemMerge is a merge of an item's work, as the message of its commit describes it.
 type ItemMerge struct {
 	Commit, Tree   string
 	Parents        []string
 	Item, Evidence string // of its trailers
 }
 
-// ItemMerges gives the merges of the items of a run that carry trailers and that a
-// commit has, the newest first.
+// ItemMerges gives the merges of a run's items that carry trailers and that the commit in
+// contains, the newest first.
 func (r *Repo) ItemMerges(ctx context.Context, run, in string) (list []ItemMerge, err error) {
 	const one = ",valueonly,separator=%x1e)"
 	format := "--format=%H%x1f%T%x1f%P%x1f%(trailers:key=Bide-Run" + one + "%x1f%(trailers:key=Bide-Item" + one + "%x1f%(trailers:key=Bide-Evidence" + one
@@ -34,9 +34,9 @@ func (r *Repo) ItemMerges(ctx context.Context, run, in string) (list []ItemMerge
 	return list, nil
 }
 
-// Landing gives the commit by which the branch that a run started from got a commit: the
-// oldest of its first parents that has it. It is zero where the branch has it not, or is not
-// known.
+// Landing gives the commit with which a commit reached the branch that the run started
+// from: the oldest of the branch's first parents that contains it. It is zero if the branch
+// does not contain it, or is not known.
 func (r *Repo) Landing(ctx context.Context, run, commit string) (m Merged, err error) {
 	target, err := r.target(ctx, run)
 	if err != nil || target == "" {
@@ -53,14 +53,14 @@ func (r *Repo) Landing(ctx context.Context, run, commit string) (m Merged, err e
 	return Merged{Commit: at, Tree: tree}, err
 }
 
-// landing gives the oldest of the first parents of a tip that has a commit of it; "" where
-// that is the tip itself.
+// landing gives the oldest of the first parents of tip that contains a commit; "" if that
+// is tip itself.
 func (r *Repo) landing(ctx context.Context, tip, commit string) (string, error) {
 	text, err := r.git(ctx, r.dir, "rev-list", "--first-parent", tip, "^"+commit)
 	if err != nil {
 		return "", err
 	}
-	list := strings.Fields(text) // the newest first; those that have the commit are before all others
+	list := strings.Fields(text) // the newest first; those that contain the commit come before all others
 	n := sort.Search(len(list), func(i int) bool {
 		if err != nil {
 			return true
@@ -75,15 +75,15 @@ func (r *Repo) landing(ctx context.Context, tip, commit string) (string, error) 
 	return list[n-1], nil
 }
 
-// Landed is what came to HEAD with one of its commits, a merge perhaps, and what has
-// changed there since.
+// Landed is what one commit, perhaps a merge, brought to HEAD, and what has changed there
+// since.
 type Landed struct {
 	repo    *Repo
 	brought map[string]bool   // commits
 	since   map[string]change // by path
 }
 
-// LandedWith gives what came to HEAD with a commit; nil where HEAD does not have that.
+// LandedWith gives what a commit brought to HEAD; nil if HEAD does not contain the commit.
 func (r *Repo) LandedWith(ctx context.Context, commit string) (*Landed, error) {
 	head, err := r.commit(ctx, r.dir, "HEAD")
 	if err != nil || head == "" {
@@ -123,11 +123,11 @@ func (r *Repo) LandedWith(ctx context.Context, commit string) (*Landed, error) {
 	return l, nil
 }
 
-// Has says whether a commit came with it.
+// Has reports whether a commit came with it.
 func (l *Landed) Has(commit string) bool { return l.brought[commit] }
 
-// Undone says whether one of the files that the commits changed, the oldest first, is gone
-// since they came, or is as before them again.
+// Undone reports whether one of the files that the commits (the oldest first) changed was
+// deleted since, or is again as it was before them.
 func (l *Landed) Undone(ctx context.Context, commits, files []string) (bool, error) {
 	var touched []change
 	for _, path := range files {
@@ -152,8 +152,8 @@ func (l *Landed) Undone(ctx context.Context, commits, files []string) (bool, err
 	}), nil
 }
 
-// Into gives the names of what may have the work of a run: the branch that it started
-// from, its own branch, and HEAD, those that are there.
+// Into gives the names of what may have the work of a run, if they exist: the branch that
+// it started from, its own branch, and HEAD.
 func (r *Repo) Into(ctx context.Context, run string) ([]string, error) {
 	target, err := r.target(ctx, run)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 )
 
-// UnresolvedError says that steps left a merge in the middle: nobody can commit for them
-// what they have not resolved.
+// UnresolvedError says that steps left a merge unfinished. bide cannot commit conflicts
+// that the steps have not resolved.
 type UnresolvedError struct {
 	Dir   string
 	Files []string // in conflict, relative to the top
@@ -25,13 +25,12 @@ func (e *UnresolvedError) Error() string {
 		diag.Count(len(e.Files), "file"), sample(e.Files))
 }
 
-// Class is that of a conflict.
+// Class is the class of a conflict.
 func (*UnresolvedError) Class() string { return ClassConflict }
 
 // commitLeft commits what is uncommitted in a worktree, without running hooks, and gives
-// how it stands then. st is how it stood. The paths that are not to be committed, and
-// repositories in it, stay as they are: a commit cannot hold the files of another
-// repository.
+// the state after that. st is the state before. The paths in not, and repositories in the
+// worktree, are not changed: a commit cannot hold the files of another repository.
 func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string, not []string) (State, error) {
 	if len(st.dirty) == 0 {
 		return st, nil
@@ -65,8 +64,8 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string
 	return st, err
 }
 
-// CommitLeft commits what is uncommitted in the run's worktree, but for what
-// [Run.PrepareOwn] left there, and gives the files that stay uncommitted.
+// CommitLeft commits what is uncommitted in the run's worktree, except for what
+// [Run.PrepareOwn] left there. It gives the files that stay uncommitted.
 func (run *Run) CommitLeft(ctx context.Context, text string) (left []string, err error) {
 	st, err := run.repo.State(ctx, run.Dir)
 	if err != nil {
@@ -91,13 +90,13 @@ func (run *Run) CommitLeft(ctx context.Context, text string) (left []string, err
 	return append(slices.DeleteFunc(st.dirty, func(path string) bool { return slices.Contains(own, path) }), links...), nil
 }
 
-// preparedFile has, in the private git directory of the run's worktree, the files that
-// its preparation left there and git does not ignore, a NUL after each. It is there when
-// the worktree is prepared.
+// preparedFile is in the private git directory of the run's worktree. It lists the files
+// that the preparation left there and git does not ignore, each ended by NUL. It exists
+// once the worktree is prepared.
 const preparedFile = "bide-prepared"
 
-// PrepareOwn has f prepare the run's worktree, unless that was done to its end. What f
-// leaves there is not of the run's work.
+// PrepareOwn calls f to prepare the run's worktree, unless that was finished before. What f
+// leaves there is not part of the run's work.
 func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) error) error {
 	admin, err := adminDir(run.Dir)
 	if err != nil {
@@ -136,12 +135,13 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	return errors.Join(replace(name, []byte(list)), run.repo.Sync(ctx))
 }
 
-// ignoredFile has, beside preparedFile, what the preparation left there and git ignores.
+// ignoredFile is beside preparedFile. It lists what the preparation left there and git
+// ignores.
 const ignoredFile = "bide-prepared-ignored"
 
-// OnlyIgnored gives the files and directories that git ignores and that an agent left in its
-// worktree, where it did nothing else there: they go with the worktree, and are in no merge.
-// Caches of tools are not among them.
+// OnlyIgnored gives the files and directories that git ignores and that an agent left in
+// its worktree, if it changed nothing else there. They are deleted with the worktree, and
+// are in no merge. Caches of tools are not among them.
 func (a *Agent) OnlyIgnored(ctx context.Context) ([]string, error) {
 	s := a.held()
 	if s == nil || s.kept == nil || s.kept.untouched || s.kept.Commit != s.owner.Base || len(s.kept.dirty) > 0 {
@@ -153,8 +153,8 @@ func (a *Agent) OnlyIgnored(ctx context.Context) ([]string, error) {
 	return a.run.repo.ignoredBut(ctx, s.dir, prepared)
 }
 
-// Ignored gives what git ignores in the run's worktree, but for what [Run.PrepareOwn] left
-// there, and caches of tools.
+// Ignored gives what git ignores in the run's worktree, except for what [Run.PrepareOwn]
+// left there, and caches of tools.
 func (run *Run) Ignored(ctx context.Context) ([]string, error) {
 	admin, err := adminDir(run.Dir)
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *Repo) ignoredBut(ctx context.Context, dir string, prepared []string) ([
 	}), err
 }
 
-// isCache says whether a directory that git ignores is what a tool keeps for itself: by its
-// tag (https://bford.info/cachedir), since it ignores itself, or by its name.
+// isCache reports whether a directory that git ignores is the cache of a tool: it has the
+// tag (https://bford.info/cachedir), it ignores itself, or it has a known name.
 func isCache(dir string) bool {
 	if base := filepath.Base(dir); base == "node_modules" || base == "__pycache__" {
 		return true
@@ -199,8 +199,8 @@ func (run *Run) preparedOwn() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), err
 }
 
-// dropPrepared removes the files of preparedFile from the run's worktree, which is about
-// to go: copies of the user's, and what the setup made, are nobody's work.
+// dropPrepared removes the files in preparedFile from the run's worktree, which is about to
+// be removed. Copies of the user's files, and what the setup made, are nobody's work.
 func (run *Run) dropPrepared(ctx context.Context) error {
 	own, err := run.preparedOwn()
 	if err != nil || len(own) == 0 {

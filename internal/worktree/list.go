@@ -33,7 +33,7 @@ type Info struct {
 	stray bool // Branch, if any, is not ours: it is not deleted
 }
 
-// Merged reports whether removing it loses nothing.
+// Merged reports whether nothing is lost when the branch and its worktree are removed.
 func (i Info) Merged() bool { return i.Unmerged == 0 && i.Uncommitted == 0 }
 
 // List gives the branches and worktrees of ours in the repository, of one run,
@@ -90,30 +90,30 @@ func (r *Repo) Tips(ctx context.Context, run string) (map[string]string, error) 
 	return tips, err
 }
 
-// HasAll reports whether commits are all in a branch, or in HEAD where there is no such
-// branch. What git does not have is not.
+// HasAll reports whether a branch has all of the commits, or HEAD if there is no such
+// branch. A commit that git does not have is missing.
 func (r *Repo) HasAll(ctx context.Context, branch string, commits []string) (bool, error) {
 	into, err := r.commit(ctx, r.dir, "refs/heads/"+branch)
 	if err != nil || len(commits) == 0 {
 		return true, err
 	}
 	out, err := r.run(ctx, call{dir: r.dir, args: []string{"rev-list", "--max-count=1", "--stdin"}, stdin: strings.Join(commits, "\n") + "\n^" + cmp.Or(into, "HEAD") + "\n"})
-	if status(err) == 128 { // it does not know one of them
+	if status(err) == 128 { // git does not have one of them
 		return false, nil
 	}
 	return out == "", err
 }
 
-// NoBranchError is the error of FindRun for a run of which no branch is left, or ever was.
+// NoBranchError is the error of FindRun for a run that has no branch, or never had one.
 type NoBranchError struct{ Run, Dir string }
 
 func (e *NoBranchError) Error() string {
 	return fmt.Sprintf("run %s has no branch %s in %s; `bide worktree ls` shows those that there are", e.Run, runBranch(e.Run), e.Dir)
 }
 
-// strays gives the worktrees of ours in which an agent or a step left our
-// branch for another or for none. They are known by their place, and by the
-// private name of their run.
+// strays gives the worktrees of ours in which an agent or a step switched from our branch
+// to another or to none. They are recognised by their path, and by the private name of
+// their run.
 func (r *Repo) strays(ctx context.Context, trees []entry) (all []Info, err error) {
 	for _, e := range trees {
 		i := Info{Path: e.path, Commit: e.head, stray: true}
@@ -169,8 +169,8 @@ func (r *Repo) measure(ctx context.Context, i *Info) (err error) {
 	return err
 }
 
-// SizeOf adds up the files under a directory. Those that vanish meanwhile are
-// passed over.
+// SizeOf adds up the sizes of the files under a directory. Files that vanish meanwhile are
+// skipped.
 func SizeOf(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -194,13 +194,13 @@ type CleanOptions struct {
 	// Force also removes what is not merged. What is uncommitted is lost then,
 	// and branches are deleted.
 	Force bool
-	// DryRun only tells.
+	// DryRun only reports what would be removed.
 	DryRun bool
-	// Busy reports whether a run is in progress; its worktrees are left
-	// alone, also with Force. Nil means that none does.
+	// Busy reports whether a run is in progress; its worktrees are left alone, also with
+	// Force. Nil means that no run is.
 	Busy func(run string) bool
-	// Replaced reports whether a branch has the work of an earlier attempt at an item, of
-	// which a later one is merged. Nil means that none has.
+	// Replaced reports whether a branch has the work of an earlier attempt at an item whose
+	// later attempt is merged. Nil means that no branch has.
 	Replaced func(Info) bool
 }
 
@@ -209,7 +209,7 @@ type Cleaned struct {
 	Info
 	// Removed says that it is gone, or with DryRun would be.
 	Removed bool `json:"removed"`
-	// Why it was left; "" if it was removed.
+	// Why says why it was left; "" if it was removed.
 	Why string `json:"why,omitempty"`
 }
 
@@ -278,7 +278,7 @@ func (r *Repo) clean(ctx context.Context, i Info) error {
 				return err
 			}
 		}
-		// Only at the commit that was judged.
+		// Delete only if the branch is still at the commit that was judged.
 		if err := r.deleteBranch(ctx, i.Branch, i.Commit); err != nil {
 			return err
 		}
@@ -297,8 +297,8 @@ func (r *Repo) branchTree(ctx context.Context, branch string) (*entry, error) {
 	return nil, nil
 }
 
-// FindRun gives a run by its id, without needing its worktree, for FinalMerge,
-// FinalMergeItem and Remove. It may have only branches of its items left.
+// FindRun gives a run by its id, for FinalMerge, FinalMergeItem and Remove. It does not
+// need the run's worktree. The run may have only branches of its items left.
 func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 	if err := checkRunID(id); err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lock is a mutual exclusion within the process and, by flock on a file, among
-// processes. It ends with the process that holds it; the file stays and
-// means nothing by itself.
+// lock is a mutual exclusion within the process and, by flock on a file, between processes.
+// When the process that holds it ends, the lock ends. The file stays and means nothing by
+// itself.
 type lock struct {
 	sem  chan struct{}
 	file string

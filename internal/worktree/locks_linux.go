@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// held says whether a process lives that may hold a lock file: one that has it open, or a
-// git in one of the directories, or below, that began before the file was made. known says
-// whether that can be seen.
+// held reports whether a living process may hold a lock file: one that has the file open,
+// or a git that runs in or below one of the directories and began before the file was made.
+// known says whether that can be found out.
 func held(name string, made time.Time, dirs []string) (held, known bool) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -58,8 +58,8 @@ func isBelow(dir string, dirs []string) bool {
 	return false
 }
 
-// tick is how far the age of a process may be off: both times that it is the difference of
-// are cut to hundredths of a second.
+// tick is how far the age of a process may be off. The age is the difference of two times,
+// and both are cut to hundredths of a second.
 const tick = 20 * time.Millisecond
 
 // uptime is how long the system is up.
@@ -73,9 +73,9 @@ func uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// started is how long the system was up when a process began; 0 where that cannot be read.
-// Field 22 of its stat has it, in hundredths of a second; the name in the second field may
-// have blanks.
+// started is how long the system had been up when a process began; 0 if that cannot be
+// read. It is field 22 of the process's stat, in hundredths of a second. The name in the
+// second field may have blanks.
 func started(process string) time.Duration {
 	text, err := os.ReadFile(process + "/stat")
 	if err != nil {

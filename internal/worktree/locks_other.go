@@ -4,6 +4,6 @@ package worktree
 
 import "time"
 
-// held says whether a process lives that may hold a lock file; known says whether that can
-// be seen, which it cannot here.
+// held reports whether a living process may hold a lock file. Here that cannot be found
+// out, so known is false.
 func held(string, time.Time, []string) (held, known bool) { return false, false }

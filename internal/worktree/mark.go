@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// markFile has, in the private git directory of a worktree, a line for each step that
-// ended in it: the commit that the worktree was at, and the step. The last ones may be
-// of steps whose end was not recorded before a kill; then the line before them counts.
-// A line without a step counts always.
+// markFile is in the private git directory of a worktree. It has a line for each step that
+// ended in the worktree: the commit that the worktree was at, and the step. After a kill,
+// the last lines may be of steps whose end was not recorded; then the line before them
+// counts. A line without a step always counts.
 const markFile = "bide-step"
 
-// marksDir has, in the git directory that all worktrees have in common, such a file for
-// each run's own worktree, with the run's id for its name: it outlives the worktree, which
-// somebody may remove.
+// marksDir is in the git directory that all worktrees share. It has such a file for each
+// run's own worktree, named by the run's id. The file remains when somebody removes the
+// worktree.
 const marksDir = "bide-steps"
 
 // marks gives the file of a worktree's marks.
@@ -29,7 +29,7 @@ func (t *Tree) marks() (string, error) {
 	return filepath.Join(admin, markFile), err
 }
 
-// unmark forgets the marks of the run's own worktree.
+// unmark removes the marks of the run's own worktree.
 func (run *Run) unmark() error {
 	path, err := run.marks()
 	if err == nil {
@@ -38,7 +38,7 @@ func (run *Run) unmark() error {
 	return err
 }
 
-// Mark notes which step has ended, for [Tree.Rewind]. It syncs nothing.
+// Mark records which step has ended, for [Tree.Rewind]. It syncs nothing.
 func (t *Tree) Mark(ctx context.Context, step string) error {
 	head, err := t.repo.headID(ctx, t.Dir)
 	if err != nil {
@@ -50,8 +50,8 @@ func (t *Tree) Mark(ctx context.Context, step string) error {
 	return t.markAt(head, step)
 }
 
-// ownHistory forgets the last merge of the run's own worktree where its step has written
-// the history anew, without that: what the branch is to have is the step's to say.
+// ownHistory forgets the last merge of the run's own worktree if the step has rewritten the
+// history without it: a step may decide what the branch has.
 func (t *Tree) ownHistory(ctx context.Context, head string) error {
 	id, own := strings.CutPrefix(t.Branch, runBranches)
 	if !own {
@@ -86,10 +86,9 @@ func (t *Tree) markAt(commit, step string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Rewind takes back the commits that were made since the last step that was marked and
-// is on record: by the next one, which was cut short. What they changed stays, staged.
-// It does nothing where there is no mark, and where a step left the worktree's branch
-// for another.
+// Rewind undoes the commits that were made since the last marked step that is on record:
+// the step after it made them and was cut short. What they changed stays, staged. Rewind
+// does nothing if there is no mark, or if a step switched the worktree to another branch.
 func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) error {
 	admin, err := adminDir(t.Dir)
 	if err != nil {
@@ -128,7 +127,7 @@ func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) erro
 	return err
 }
 
-// unmark forgets the steps of an attempt that is over.
+// unmark removes the marks of an attempt that is over.
 func (s *slot) unmark() error {
 	if err := os.Remove(filepath.Join(s.admin, markFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// What a kill or a power cut leaves of a repository: locks, private git directories of
-// worktrees that are not complete, objects and an index that did not all get to the disk,
-// and names of commits of which a part is missing. A resume puts it in order before it
-// looks at anything, and believes nothing that is not whole.
+// A kill or a power cut may leave a repository damaged: locks, private git directories of
+// worktrees that are not complete, objects and an index that are only partly on the disk,
+// and names of commits of which a part is missing. A resume repairs these before it reads
+// anything else, and trusts nothing that is not whole.
 
-// connected says whether a commit is there with all that base lacks of it, its files
+// connected reports whether a commit is there with all that base lacks of it, files
 // included.
 func (r *Repo) connected(ctx context.Context, dir, commit, base string) (bool, error) {
 	if commit == "" {
@@ -36,9 +36,10 @@ func (r *Repo) connected(ctx context.Context, dir, commit, base string) (bool, e
 	return err == nil, err
 }
 
-// mendBranch gives the tip of the run's branch. Where a step's own git wrote that last,
-// and a power cut left no whole commit, or somebody has deleted it, the branch is made anew
-// at the commit that was marked last, or at the last merge; "" where there is none.
+// mendBranch gives the tip of the run's branch. If the branch has no whole commit (a step's
+// own git wrote it last, then the power failed), or somebody has deleted it, the branch is
+// made anew at the commit that was marked last, or at the last merge. It gives "" if there
+// is none.
 func (r *Repo) mendBranch(ctx context.Context, run *Run) (string, error) {
 	ref := "refs/heads/" + run.Branch
 	at, err := r.refID(ctx, ref)
@@ -88,9 +89,9 @@ func (r *Repo) mendBranch(ctx context.Context, run *Run) (string, error) {
 	return known, err
 }
 
-// Merged says whether the run's branch has work, and all of it is in what it is merged into
-// by now: as a person has merged it. It is false where anything is uncommitted in the
-// worktree, or a step has left it at another commit.
+// Merged reports whether the run's branch has work, and all of it is in the branch that it
+// is merged into: a person may have merged it. It is false if anything is uncommitted in
+// the worktree, or if a step has left the worktree at another commit.
 func (run *Run) Merged(ctx context.Context) (bool, error) {
 	tip, err := run.branchTip(ctx)
 	if err != nil || tip == "" || tip == run.Base {
@@ -107,7 +108,7 @@ func (run *Run) Merged(ctx context.Context) (bool, error) {
 	return err == nil && st.Commit == tip && len(st.dirty) == 0, err
 }
 
-// Behind is how many commits the run's target has that its own branch has not.
+// Behind gives the number of commits that the run's target has and its own branch has not.
 func (run *Run) Behind(ctx context.Context) (int, error) {
 	if run.Target == "" {
 		return 0, nil
@@ -115,7 +116,7 @@ func (run *Run) Behind(ctx context.Context) (int, error) {
 	return run.repo.countNew(ctx, "refs/heads/"+run.Target, "refs/heads/"+run.Branch)
 }
 
-// lastMark gives the last commit in a file of marks that is whole; "" where there is none.
+// lastMark gives the last commit in a file of marks that is whole; "" if there is none.
 func (r *Repo) lastMark(ctx context.Context, path, base string) (string, error) {
 	marks, err := os.ReadFile(path)
 	if err != nil {
@@ -134,9 +135,9 @@ func (r *Repo) lastMark(ctx context.Context, path, base string) (string, error) 
 	return "", nil
 }
 
-// mend puts a worktree in order that a power cut may have come upon: where what HEAD
-// names is not whole, HEAD goes back to the commit that was marked last, or to base, and
-// the files stay. It is false where that cannot be done.
+// mend repairs a worktree after a possible power cut. If the commit that HEAD names is not
+// whole, HEAD goes back to the commit that was marked last, or to base, and the files stay.
+// It is false if that cannot be done.
 func (r *Repo) mend(ctx context.Context, t *Tree, base string) (bool, error) {
 	dir := t.Dir
 	head, err := r.headID(ctx, dir)
@@ -172,7 +173,7 @@ func (r *Repo) mend(ctx context.Context, t *Tree, base string) (bool, error) {
 	return true, nil
 }
 
-// ignoreRefusal is nil for the error of a git that ran, and refused.
+// ignoreRefusal gives nil for the error of a git that ran and refused.
 func ignoreRefusal(err error) error {
 	if status(err) > 0 {
 		return nil
@@ -190,8 +191,8 @@ func (r *Repo) intact(dir string) bool {
 	return complete && of == dir
 }
 
-// worktreeOf gives the worktree that a private git directory says it is of; complete is
-// false where the end of that is missing.
+// worktreeOf gives the worktree that a private git directory belongs to. complete is false
+// if the end of its name is missing.
 func worktreeOf(admin string) (dir string, complete bool) {
 	text, _ := os.ReadFile(filepath.Join(admin, "gitdir"))
 	dir, complete = strings.CutSuffix(strings.TrimSpace(string(text)), string(filepath.Separator)+".git")
@@ -201,8 +202,8 @@ func worktreeOf(admin string) (dir string, complete bool) {
 	return dir, complete && !strings.ContainsRune(dir, 0)
 }
 
-// mendIndex makes the index of a worktree anew from HEAD where git cannot read it, as a
-// power cut may leave it.
+// mendIndex makes the index of a worktree anew from HEAD if git cannot read it, which may
+// happen after a power cut.
 func (r *Repo) mendIndex(ctx context.Context, dir string) error {
 	admin, err := r.gitDir(ctx, dir)
 	if err != nil {
@@ -222,8 +223,8 @@ func (r *Repo) mendIndex(ctx context.Context, dir string) error {
 	return err
 }
 
-// tornIndex is an error where an index is not what its own checksum says: git takes some
-// that are cut short for whole.
+// tornIndex is the error of an index that does not match its own checksum. Git accepts some
+// that are cut short.
 func tornIndex(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -238,15 +239,14 @@ func tornIndex(path string) error {
 			break
 		}
 		h.Write(text[:end])
-		if sum := text[end:]; bytes.Equal(sum, h.Sum(nil)) || len(bytes.Trim(sum, "\x00")) == 0 { // without a sum: index.skipHash
+		if sum := text[end:]; bytes.Equal(sum, h.Sum(nil)) || len(bytes.Trim(sum, "\x00")) == 0 { // zeros: index.skipHash writes no checksum
 			return nil
 		}
 	}
 	return fmt.Errorf("%s is not whole", path)
 }
 
-// mendStaged stages files anew of which the index has a content that did not get to the
-// disk.
+// mendStaged stages those files again whose staged content is not on the disk.
 func (r *Repo) mendStaged(ctx context.Context, dir string) error {
 	rows, err := r.list(ctx, dir, "ls-files", "--stage", "-z")
 	if err != nil {
@@ -285,11 +285,11 @@ func (r *Repo) mendStaged(ctx context.Context, dir string) error {
 	return err
 }
 
-// gitlink is the mode of a submodule, whose commit is in another repository.
+// gitlink is the mode of a submodule. Its commit is in another repository.
 const gitlink = "160000"
 
-// dropTornRef removes the file of a ref that is none, as a power cut leaves it: what is
-// no ref cannot be updated.
+// dropTornRef removes the file of a ref that has no valid content, which may happen after a
+// power cut. Git cannot update such a ref.
 func (r *Repo) dropTornRef(ref string) error {
 	err := os.Remove(filepath.Join(r.common, filepath.FromSlash(ref)))
 	if errors.Is(err, os.ErrNotExist) || notDir(err) {
@@ -298,7 +298,7 @@ func (r *Repo) dropTornRef(ref string) error {
 	return err
 }
 
-// subdirs gives the paths of the directories in a directory; none where that is missing.
+// subdirs gives the paths of the directories in a directory; none if that is missing.
 func subdirs(dir string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -312,9 +312,9 @@ func subdirs(dir string) (paths []string, err error) {
 	return paths, err
 }
 
-// dropHalf removes the private git directories of worktrees of ours that are not
-// complete, since a git went down while it made them, or the power did soon after: with
-// one of them git may list no worktree at all. The caller holds the repository's lock.
+// dropHalf removes private git directories of our worktrees that are not complete: git was
+// killed while it made them, or the power failed soon after. With one of them, git may list
+// no worktree at all. The caller holds the repository's lock.
 func (r *Repo) dropHalf(run *Run) error {
 	dirs, err := subdirs(filepath.Join(r.common, "worktrees"))
 	if err != nil {
@@ -339,13 +339,13 @@ func (r *Repo) dropHalf(run *Run) error {
 	return nil
 }
 
-// isHead says whether a text can be that of a HEAD.
+// isHead reports whether a text can be the content of HEAD.
 func isHead(text string) bool {
 	return isID(text) && strings.Trim(text, "0") != "" || strings.HasPrefix(text, "ref: refs/") && !strings.Contains(text, "\x00")
 }
 
-// ourName says whether git names the private directory of a worktree of ours so: by its
-// directory, with a number where that is taken.
+// ourName reports whether git may have given this name to the private directory of a
+// worktree of ours: the name of its directory, with a number if that was taken.
 func ourName(name string) bool {
 	for _, of := range []string{"run", scratchDir, ""} {
 		if rest, ok := strings.CutPrefix(name, of); ok && strings.Trim(rest, "0123456789") == "" {
@@ -355,9 +355,9 @@ func ourName(name string) bool {
 	return false
 }
 
-// dropTorn removes loose objects that are not what their names say, as a power cut
-// leaves them: git takes a file with the name for the object, and would never write it
-// again. Only those are read that were written since a time.
+// dropTorn removes loose objects whose content does not match their names, which may happen
+// after a power cut. Git takes a file with the name for the object and would never write it
+// again. Only objects that were written since a time are read.
 func (r *Repo) dropTorn(since time.Time) error {
 	dirs, err := subdirs(filepath.Join(r.common, "objects"))
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 )
 
-// Conflict is a merge that git cannot make by itself and nobody resolved. The
-// worktree is as it was before the merge.
+// Conflict is a merge that git cannot make by itself and nobody resolved. The worktree is
+// unchanged.
 type Conflict struct {
 	Branch string   // the branch that was to be merged
 	Commit string   // its commit to merge: of an agent's, without the run's snapshot
 	Files  []string // in conflict, relative to the top
-	Dir    string   // where to merge by hand: the repository, as the worktree of a run ends with it
-	// Command is how a person merges it; "" of the work of an item that was to come into the
-	// run: to merge it by hand before the run is would give the run the same conflict.
+	Dir    string   // where to merge by hand: the repository, because the worktree of a run is removed with the run
+	// Command is how a person merges it. It is "" for an item's work that was to be merged
+	// into the run: if a person merged it before the run, the run would get the same
+	// conflict.
 	Command string
 	// Err is why the resolver did not resolve it; nil without a resolver.
 	Err error
@@ -40,10 +41,10 @@ func (c *Conflict) Unwrap() error { return c.Err }
 // ClassConflict is the class of errors of work that is not merged because of a conflict.
 const ClassConflict = "conflict"
 
-// Class is the class of the error, whatever made its resolver fail.
+// Class is the class of a conflict, whatever the error of the resolver was.
 func (c *Conflict) Class() string { return ClassConflict }
 
-// ConflictInfo is what a resolver gets to know.
+// ConflictInfo is what a resolver is given.
 type ConflictInfo struct {
 	Dir    string   // the worktree, in the middle of the merge
 	Branch string   // that is being merged
@@ -52,73 +53,73 @@ type ConflictInfo struct {
 	Files  []string // in conflict, relative to Dir
 }
 
-// Resolver resolves a conflict in a worktree in the middle of a merge: it edits
-// the files, marks them resolved with `git add`, and commits. A commit that it
-// leaves to us is made. Its error, an unresolved file or a conflict
-// marker that is left over takes the merge back.
+// Resolver resolves a conflict in a worktree in the middle of a merge: it edits the files,
+// marks them resolved with `git add`, and commits. If it does not commit, bide does. If it
+// returns an error, or leaves an unresolved file or a conflict marker, the merge is undone.
 type Resolver func(ctx context.Context, c ConflictInfo) error
 
 // MergeOptions are the options of a merge; all may be zero.
 type MergeOptions struct {
 	// Message is the message of the merge commit; "" means one of ours.
 	Message string
-	// Trailers stand at the end of the message of the merge commit, also of one that a
+	// Trailers are put at the end of the message of the merge commit, also of one that a
 	// resolver made. See [Trailers].
 	Trailers string
-	// Left is the message of a commit of what an agent left uncommitted, which is merged
-	// as well; "" leaves it. So it is with what a resolver left; with "" it has not resolved
-	// the conflict.
+	// Left is the message for a commit of what an agent left uncommitted, which is then
+	// merged as well. With "" it stays uncommitted. The same is true for what a resolver
+	// left, but with "" the conflict then counts as not resolved.
 	Left string
-	// Resolve is called on a conflict; nil means that a conflict fails.
+	// Resolve is called on a conflict; nil means that a conflict is an error.
 	Resolve Resolver
-	// Verify is asked before a final merge is made; nil means that it is made.
+	// Verify is called before a final merge is made; nil means that it is made without.
 	Verify Verify
-	// Before is called when there is something to merge, with the commit that is
-	// about to be merged, and the work that is in it; its error leaves the merge.
-	// nil means nobody wants to know.
+	// Before is called when there is something to merge, with the commit that is about to
+	// be merged, and the work that is in it. With an error from it, nothing is merged. It
+	// may be nil.
 	Before func(commit string, work MergeResult) error
-	// Publish, if not nil, tells the other machines that have the run of a merge, before
-	// the run's branch moves here. With [ErrMoved] the merge is made anew.
+	// Publish, if not nil, tells the other machines that share the run about a merge before
+	// the run's branch moves here. If it returns [ErrMoved], the merge is made again.
 	Publish func(ctx context.Context, m Move) error
 }
 
-// Verify is called with the commit and the tree of a merge before it is made; its error
-// leaves it.
+// Verify is called with the commit and the tree of a merge before it is made. With an error
+// from it, the merge is not made.
 type Verify func(ctx context.Context, commit, tree string) error
 
 // MergeResult is a merge that was made, or was not needed.
 type MergeResult struct {
-	// Commit is the merge commit; "" where there was nothing to merge.
+	// Commit is the merge commit; "" if there was nothing to merge.
 	Commit string
-	// Merged is the tip that was merged, and Commits the number of its commits.
+	// Merged is the tip that was merged, and Commits is how many commits came with it.
 	Merged  string
 	Commits int
-	// CommitIDs are the commits that the agent made, oldest first, and Files what
-	// they change in all, also where they are not merged.
+	// CommitIDs are the commits that the agent made, oldest first, and Files are the paths
+	// that they change together, also if they are not merged.
 	CommitIDs, Files []string
-	// Left is why something could not be cleared away after the merge was made, which
-	// holds all the same.
+	// Left says why something could not be removed after the merge. The merge was made all
+	// the same.
 	Left error
 	// Resolved says that there was a conflict and the resolver resolved it.
 	Resolved bool
 	// Uncommitted are files that were left uncommitted in the agent's worktree
 	// and so are not in the merge.
 	Uncommitted []string
-	// Aside are the directories to which repositories were moved that the resolver made, and
-	// submodules in which it did what no other repository has.
+	// Aside are the directories to which the resolver's own repositories were moved, and
+	// submodules in which it did something that no other repository has.
 	Aside []string
 }
 
-// Merge merges the agent's commits into the run's branch, as `git merge --no-ff`
-// does, and brings the run's worktree there; merges into one run are made one after
-// the other. Nothing happens where the agent made no commit, or its commits are
-// merged already. An unresolved conflict is a *[Conflict].
+// Merge merges the agent's commits into the run's branch, as `git merge --no-ff` does, and
+// brings the run's worktree to the result. Merges into one run are made one after another.
+// Nothing happens if the agent made no commit, or its commits are merged already. An
+// unresolved conflict is a *[Conflict].
 func (run *Run) Merge(ctx context.Context, a *Agent, o MergeOptions) (MergeResult, error) {
 	res, _, err := run.mergeOne(ctx, a, o)
 	return res, errors.Join(err, run.Follow(ctx))
 }
 
-// mergeOne is Merge without the worktree; it also gives how the agent's stood.
+// mergeOne is Merge without moving the run's worktree. It also gives the state of the
+// agent's.
 func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, st *look, err error) {
 	if run.queue == nil {
 		return res, &look{}, errNoWorktree
@@ -139,8 +140,8 @@ func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res Mer
 	return res, st, err
 }
 
-// mergeWork merges what an agent has committed. Only the merge itself holds up
-// the other agents.
+// mergeWork merges what an agent has committed. Other agents wait only for the merge
+// itself.
 func (run *Run) mergeWork(ctx context.Context, a *Agent, st *look, o MergeOptions) (res MergeResult, err error) {
 	if st.untouched {
 		return res, nil
@@ -171,8 +172,8 @@ func (run *Run) mergeWork(ctx context.Context, a *Agent, st *look, o MergeOption
 	return res, err
 }
 
-// merge merges tip into the run's branch, and notes what it takes away of what is
-// uncommitted. The run's worktree is not touched: it follows later. See follow.go.
+// merge merges tip into the run's branch, and notes which uncommitted files the merge
+// deletes. The run's worktree does not change: it follows later. See follow.go.
 func (run *Run) merge(ctx context.Context, a *Agent, tip string, gone []goneFile, o MergeOptions, res *MergeResult) error {
 	if o.Before != nil {
 		if err := o.Before(tip, *res); err != nil {
@@ -228,8 +229,8 @@ func (run *Run) mergeTip(ctx context.Context, a *Agent, tip string, gone []goneF
 // merged is a merge commit and its tree.
 type merged struct{ commit, tree string }
 
-// refID gives the commit of a branch: from its file, and from git where it is kept in
-// another way.
+// refID gives the commit of a branch. It reads the file of the branch, and asks git if
+// there is no such file.
 func (r *Repo) refID(ctx context.Context, ref string) (string, error) {
 	text, _ := os.ReadFile(filepath.Join(r.common, filepath.FromSlash(ref)))
 	if id := strings.TrimSpace(string(text)); isID(id) {
@@ -239,10 +240,11 @@ func (r *Repo) refID(ctx context.Context, ref string) (string, error) {
 }
 
 // branchTip gives the commit of the run's branch, with all that the run has merged into it.
-// The private name "tip" has the last merge. Where somebody has deleted the branch since, or
-// moved it back, it is put to that again. A branch that has gone elsewhere is an error: the
-// record says of items that they are merged whose work it does not have. Of a run that
-// FindRun gave, which goes on no more, the branch is what a person has made of it.
+// The private name "tip" has the last merge. If somebody has deleted the branch since, or
+// moved it back, branchTip sets it to that merge again. If the branch has gone elsewhere,
+// that is an error: the record says that items are merged whose work the branch does not
+// have. For a run from FindRun, which does not continue, any branch that a person has made
+// is accepted.
 func (run *Run) branchTip(ctx context.Context) (string, error) {
 	r, ref := run.repo, "refs/heads/"+run.Branch
 	at, err := r.refID(ctx, ref)
@@ -276,8 +278,8 @@ func (run *Run) branchTip(ctx context.Context) (string, error) {
 	return tip, nil
 }
 
-// PutBack gives, once, the commit that the run's branch was put to again, which somebody had
-// deleted or moved back; "" where nobody has.
+// PutBack gives, once, the commit to which the run's branch was set again after somebody
+// had deleted it or moved it back; "" if nobody has.
 func (run *Run) PutBack() string {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -286,8 +288,8 @@ func (run *Run) PutBack() string {
 	return tip
 }
 
-// Holds says whether the run's branch, or what its worktree is at, has a commit.
-// One that is not in the repository is in neither.
+// Holds reports whether the run's branch, or the commit of its worktree, contains a commit.
+// A commit that is not in the repository is in neither.
 func (run *Run) Holds(ctx context.Context, commit string) (bool, error) {
 	id, err := run.repo.commit(ctx, run.repo.dir, commit)
 	if err != nil || id == "" {
@@ -301,20 +303,19 @@ func (run *Run) Holds(ctx context.Context, commit string) (bool, error) {
 	return n == 0, err
 }
 
-// maxSubject is how many characters of a name stand in a message.
+// maxSubject is how many characters of a name go into a message.
 const maxSubject = 200
 
-// Subject is a name, of an item perhaps, which may be anything, as it stands in the
-// message of a commit: in one line, with nothing that a terminal would obey, and not
-// longer than a person reads. Secrets in it are masked before.
+// Subject makes a name, perhaps of an item, fit for the message of a commit: one line, no
+// terminal control characters, and not too long for a reader. Secrets in the name are
+// masked before.
 func Subject(name string) string {
 	return diag.Clip(diag.Visible(strings.Join(strings.Fields(name), " ")), maxSubject)
 }
 
-// merging is one merge, computed by git without a worktree. Only where that meets a
-// conflict, or git is too old to compute it, it is performed: in a scratch worktree
-// that is nobody's, so that one that is cut short leaves nothing behind that could be
-// taken for work.
+// merging is one merge, computed by git without a worktree. If there is a conflict, or git
+// is too old to compute it, the merge is performed in a scratch worktree. That worktree
+// belongs to nobody, so a merge that is cut short leaves nothing that looks like work.
 type merging struct {
 	MergeOptions
 	run          *Run
@@ -325,7 +326,7 @@ type merging struct {
 	scratch      string // where the scratch worktree is made
 	dir          string // of it
 	kept         string // the branch that was made for the tip while a conflict was resolved
-	result       string // the merge commit, in no branch yet; "" where there was nothing to merge
+	result       string // the merge commit, in no branch yet; "" if there was nothing to merge
 	resolved     bool
 	left         error    // why the scratch worktree could not be removed
 	aside        []string // of [MergeResult]
@@ -351,11 +352,11 @@ func (m *merging) compute(ctx context.Context) error {
 	return err
 }
 
-// errNotClean says that a merge cannot be computed.
+// errNotClean says that a merge cannot be computed without a worktree.
 var errNotClean = errors.New("the merge has conflicts")
 
-// mergeTree gives the tree of a merge; errNotClean where it has conflicts, or git has
-// no merge-tree --write-tree (before 2.38).
+// mergeTree gives the tree of a merge. It gives errNotClean if the merge has conflicts, or
+// git has no merge-tree --write-tree (before 2.38).
 func (r *Repo) mergeTree(ctx context.Context, into, tip string) (string, error) {
 	out, err := r.git(ctx, r.dir, "merge-tree", "--write-tree", "--no-messages", into, tip)
 	if code := status(err); code == 1 || code == 129 {
@@ -368,7 +369,8 @@ func (r *Repo) mergeTree(ctx context.Context, into, tip string) (string, error) 
 	return tree, err
 }
 
-// perform makes the merge in a scratch worktree, and has a conflict resolved there.
+// perform makes the merge in a scratch worktree, and has the resolver resolve a conflict
+// there.
 func (m *merging) perform(ctx context.Context) (err error) {
 	drop, err := m.makeScratch(ctx)
 	if err != nil {
@@ -407,8 +409,8 @@ func (m *merging) perform(ctx context.Context) (err error) {
 	return nil
 }
 
-// putAside moves repositories and submodules out of the scratch worktree that have what no
-// commit of it can have: it is about to be removed.
+// putAside moves repositories and submodules out of the scratch worktree, which is about to
+// be removed, if they have something that no commit of it can have.
 func (m *merging) putAside(ctx context.Context) error {
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
@@ -437,8 +439,8 @@ func (m *merging) putAside(ctx context.Context) error {
 	return err
 }
 
-// makeScratch makes the scratch worktree at the commit that is merged into. What a
-// merge that was cut short left there goes first.
+// makeScratch makes the scratch worktree at the commit that is merged into. It first
+// removes what an earlier merge left there when it was cut short.
 func (m *merging) makeScratch(ctx context.Context) (drop func() error, err error) {
 	r := m.repo
 	err = r.locked(ctx, func() error {
@@ -471,8 +473,9 @@ func (m *merging) dropBranch(ctx context.Context) error {
 	return m.repo.deleteBranch(ctx, m.kept, m.tip)
 }
 
-// move publishes a commit by a ref that is at old, once the commit is on the disk. When it
-// returns, so is the ref. With it go other refs, wherever they are.
+// move publishes a commit: it moves a ref from old to the commit, once the commit is on the
+// disk. When it returns, the ref is on the disk too. Other refs move with it, wherever they
+// were.
 func (r *Repo) move(ctx context.Context, ref, to, old string, also ...string) error {
 	if err := r.Sync(ctx); err != nil {
 		return err
@@ -482,7 +485,8 @@ func (r *Repo) move(ctx context.Context, ref, to, old string, also ...string) er
 		moves += fmt.Sprintf("update %s %s\n", other, to)
 	}
 	if _, err := r.run(ctx, call{dir: r.dir, stdin: moves, args: []string{"update-ref", "-m", "bide: merge", "--stdin"}}); err != nil {
-		// A git that was killed may have done it: who takes it for undone does it twice.
+		// A git that was killed may have moved the ref: the caller would merge a second
+		// time.
 		look, cancel := cleanup(ctx)
 		defer cancel()
 		if at, lerr := r.commit(look, r.dir, ref); lerr != nil || at != to {
@@ -496,8 +500,8 @@ func (r *Repo) unmerged(ctx context.Context, dir string) ([]string, error) {
 	return r.list(ctx, dir, "diff", "--name-only", "-z", "--diff-filter=U")
 }
 
-// headID gives the commit that a worktree is at: from its files, and from git
-// where they are kept in another way.
+// headID gives the commit that a worktree is at. It reads files, and asks git if these do
+// not say it.
 func (r *Repo) headID(ctx context.Context, dir string) (string, error) {
 	if admin, err := adminDir(dir); err == nil {
 		head, _ := os.ReadFile(filepath.Join(admin, "HEAD"))
@@ -512,7 +516,7 @@ func (r *Repo) headID(ctx context.Context, dir string) (string, error) {
 	return r.commit(ctx, dir, "HEAD")
 }
 
-// resolve calls the resolver and looks whether the conflict is resolved.
+// resolve calls the resolver and checks that the conflict is resolved.
 func (m *merging) resolve(ctx context.Context, files []string) error {
 	info := ConflictInfo{Dir: m.dir, Branch: m.branch, Commit: m.tip, Into: m.into, Files: files}
 	if err := m.Resolve(ctx, info); err != nil {
@@ -553,7 +557,7 @@ func (m *merging) commitLeft(ctx context.Context) error {
 	return err
 }
 
-// check makes sure that HEAD has both sides, and no conflict marker.
+// check makes sure that HEAD contains both sides, and no conflict marker.
 func (m *merging) check(ctx context.Context, files []string) error {
 	head, err := m.repo.commit(ctx, m.dir, "HEAD")
 	if err != nil {
@@ -581,7 +585,7 @@ func (m *merging) check(ctx context.Context, files []string) error {
 	return m.trail(ctx)
 }
 
-// trail has the trailers in a merge that a resolver committed with a message of its own.
+// trail adds the trailers to a merge that a resolver committed with its own message.
 func (m *merging) trail(ctx context.Context) error {
 	if m.Trailers == "" {
 		return nil

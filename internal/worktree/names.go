@@ -30,15 +30,14 @@ func checkRunID(id string) error {
 // is cut and told apart by a digest.
 const maxEncoded = 80
 
-// ItemName is what an item is called in an Info and in a branch.
+// ItemName is the name of an item in an Info and in a branch.
 func ItemName(id string) string { return encode(id) }
 
-// encode makes an item's id a name that is safe as one component of a path and
-// of a branch. Different ids get different names, also where case is not told
-// apart: lower-case letters, digits, '-' and '_' stand for themselves, every
-// other byte is "=" and two hexadecimal digits. Of a name that would be too
-// long, the beginning and the SHA-256 of the whole id are left, joined by a
-// ".", which no other name has.
+// encode makes an item's id a safe name for one part of a path and of a branch. Different
+// ids get different names, also where upper and lower case are the same. Lower-case
+// letters, digits, '-' and '_' are kept; every other byte becomes "=" and two hexadecimal
+// digits. A name that would be too long is cut, and a "." and the SHA-256 of the whole id
+// are added; no other name has a ".".
 func encode(id string) string {
 	if id == "" {
 		return "="

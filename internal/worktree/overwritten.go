@@ -12,11 +12,11 @@ import (
 )
 
 // overwritten gives the files of a worktree that changes would overwrite or remove, and
-// that are as none of the known commits have them at their place. It looks at the files,
-// not at what git says of them: git does not see what is ignored, and takes what is marked
-// as skip-worktree or assume-unchanged for unchanged. A file may stand at the path of a
-// change, at a directory above it, or below it where that is to become a file. A repository
-// that stands there counts as a whole: nothing is to be written into one, either.
+// that differ at their place from all of the known commits. It reads the files instead of
+// asking git: git does not see ignored files, and takes files with the bits skip-worktree
+// or assume-unchanged for unchanged. Such a file may be at the path of a change, in place
+// of a directory above it, or below it where a directory is to become a file. A repository
+// in such a place counts as a whole: nothing may be written into one, either.
 func (r *Repo) overwritten(ctx context.Context, dir string, changes []change, known ...string) ([]string, error) {
 	at := occupied{dir: dir, plain: map[string]bool{}, other: map[string]bool{}, dirs: map[string]bool{}}
 	for _, c := range changes {
@@ -55,15 +55,15 @@ func (r *Repo) overwritten(ctx context.Context, dir string, changes []change, kn
 	return paths, nil
 }
 
-// occupied is what stands in a worktree where paths are to change.
+// occupied is what exists in a worktree at the paths that are to change.
 type occupied struct {
 	dir   string
 	plain map[string]bool // files and symbolic links
-	other map[string]bool // what git can have nowhere: repositories, sockets, devices
-	dirs  map[string]bool // directories that are known to be none of those
+	other map[string]bool // what no git commit can have: repositories, sockets, devices
+	dirs  map[string]bool // directories that were found to be none of those
 }
 
-// look notes what stands at the path of a change, above it and below it.
+// look notes what exists at the path of a change, above it and below it.
 func (o *occupied) look(c change) error {
 	for i := range c.path {
 		if above := c.path[:i]; c.path[i] == '/' && !o.dirs[above] {
@@ -174,7 +174,7 @@ func (r *Repo) treeWith(ctx context.Context, dir string, files map[string]bool) 
 	return strings.TrimSpace(out), err
 }
 
-// notEmpty says of the error of a removal that the directory has something in it.
+// notEmpty reports whether the error of a removal says that a directory is not empty.
 func notEmpty(err error) bool {
 	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST)
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Worktrees share the configuration of their repository, and a step may change that for all
-// of them, and for the user's checkout: `git config core.fileMode false` in an item has git
-// not see the mode of a file that the next item changes. Our own calls of git work with the
-// settings that were there when the repository was opened, wherever these decide what is
-// committed, or where; and a change of what is shared is told.
+// Worktrees share the configuration of their repository, and a step may change it for all
+// of them and for the user's checkout. For example, after `git config core.fileMode false`
+// in one item, git does not see that the next item changes the mode of a file. For the
+// settings that decide what is committed, or where, our own calls of git use the values
+// from when the repository was opened. A change of shared configuration is reported.
 
-// deciding are those settings, with their defaults.
+// deciding gives those settings, with their defaults.
 func deciding() map[string]string {
 	return map[string]string{
 		"core.excludesfile": inGitHome("ignore"), "core.attributesfile": inGitHome("attributes"),
@@ -23,7 +23,8 @@ func deciding() map[string]string {
 	}
 }
 
-// inGitHome is where git looks for a file of the user if no setting says where it is.
+// inGitHome gives the path where git looks for a file of the user if no setting says where
+// it is.
 func inGitHome(name string) string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if dir == "" {
@@ -36,8 +37,8 @@ func inGitHome(name string) string {
 	return filepath.Join(dir, "git", name)
 }
 
-// pinned is a call of git in the user's working tree, or in a worktree of ours, that works
-// on this one (core.worktree and core.bare lead elsewhere), with those settings.
+// pinned makes a call of git, in the user's working tree or in a worktree of ours, use
+// those settings and this working tree: core.worktree and core.bare could lead elsewhere.
 func (r *Repo) pinned(c call) call {
 	top, admin := r.top(c.dir), ""
 	switch {
@@ -60,7 +61,8 @@ func (r *Repo) pinned(c call) call {
 // directory.
 type shared map[string]string
 
-// readShared reads those that decide how git works. What cannot be read has no text.
+// readShared reads those files that decide how git works. A file that cannot be read is
+// empty.
 func readShared(common string) shared {
 	s := shared{}
 	for _, name := range []string{"config", "info/exclude", "info/attributes"} {
@@ -70,9 +72,9 @@ func readShared(common string) shared {
 	return s
 }
 
-// SharedChanges gives, once, what has changed in the configuration that all worktrees share
-// since the repository was opened: the keys of settings, sorted, and the other files. What
-// git notes of branches and submodules is not among it.
+// SharedChanges gives, once, what has changed since the repository was opened in the
+// configuration that all worktrees share: the keys of settings, sorted, and the other
+// files. What git notes about branches and submodules does not count.
 func (r *Repo) SharedChanges(ctx context.Context) (changed []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +101,7 @@ func (r *Repo) differ(ctx context.Context, a, b string) (keys []string, err erro
 		if text == "" {
 			continue
 		}
-		// Not by r.run, which has what is asked about in its way.
+		// r.run would set the very values that this call reads.
 		out, err := run(ctx, r.env, call{dir: filepath.Dir(r.common), stdin: text, args: []string{"config", "--file", "-", "--null", "--list"}})
 		if err != nil {
 			return nil, err

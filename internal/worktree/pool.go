@@ -19,40 +19,40 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// pool is the worktrees in which the agents of a run work, one after another.
-// Whoever takes one finds it as the snapshot has it. It grows with the number
-// of agents that work at the same time.
+// pool is the worktrees in which the agents of a run work, one after another. An agent that
+// takes one finds the snapshot in it. The pool grows with the number of agents that work at
+// the same time.
 type pool struct {
 	mu     sync.Mutex
 	loaded bool
 	free   []*slot
-	// held are the slots that have, or may have, the work of an attempt, by
-	// item: of an agent that works, and of one that a former life of the run
-	// left.
+	// held are the slots that have, or may have, the work of an attempt, by item: of an
+	// agent that works now, or of one that an earlier life of the run left.
 	held map[string]*slot
-	// accounted are commits beside the run that a branch of bide's has, or that were merged; and
-	// uncommitted are those of what is uncommitted in worktrees that steps made, by how these are.
+	// accounted are commits outside the run's branch that a branch of bide's holds, or that
+	// were merged. uncommitted has a commit for each state of a step's own worktree that
+	// has uncommitted files.
 	accounted   map[string]bool
 	uncommitted map[Point]string
 }
 
-// slot is one worktree of a pool. Who has it locked is the only one to touch
-// it; the lock ends with the process.
+// slot is one worktree of a pool. Only the holder of its lock touches it. The lock ends
+// with the process.
 type slot struct {
 	dir   string
 	admin string // its private git directory
 	log   string // the directory of the log of its HEAD
-	at    string // the commit that it is at, clean; "": it has to be put there
+	at    string // the commit that it is at, clean; "": it has to be put at one
 	owner owner  // while it is held
 	lock  *flock.Flock
-	clean stamps // of the worktree as it was put back last; nil: there is none
+	clean stamps // the worktree after it was put back last; nil: not known
 	over  bool   // no step works in it any more
-	tip   string // where it was then; "" before
-	kept  *look  // how it stood when all that is worth it was kept; nil: that is to be done
+	tip   string // its commit when its steps were over; "" before
+	kept  *look  // the state in which all work in it was kept; nil: not kept yet
 }
 
-// owner says whose work is in a slot. It is on record in the slot's private git
-// directory from before the agent begins until its work has been taken over.
+// owner says whose work is in a slot. It is written to the slot's private git directory
+// before the agent begins, and stays until the agent's work has been taken over.
 type owner struct {
 	Item    string `json:"item"`
 	Attempt int    `json:"attempt"`
@@ -73,20 +73,19 @@ func adminDir(dir string) (string, error) {
 		return "", err
 	}
 	path, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-	if !ok || strings.Contains(path, "\x00") { // which a power cut leaves
+	if !ok || strings.Contains(path, "\x00") { // a power cut may leave NUL bytes
 		return "", fmt.Errorf("%s is no link to a git directory", filepath.Join(dir, ".git"))
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // the repository may have been moved, with a link to it in its place
+	if real, err := filepath.EvalSymlinks(path); err == nil { // the repository may have been moved, with a link to it in the old place
 		path = real
 	}
 	return path, nil
 }
 
-// openSlot locks a worktree that git knows. It is nil where another process has
-// it.
+// openSlot locks a worktree that git knows. It gives nil if another process has the lock.
 func (run *Run) openSlot(dir string) (*slot, error) {
 	admin, err := adminDir(dir)
 	if err != nil {
@@ -102,18 +101,18 @@ func (run *Run) openSlot(dir string) (*slot, error) {
 	return s, s.protect()
 }
 
-// headsDir has, in the git directory that all worktrees have in common, the logs of the
-// HEADs of worktrees of pools, by run: a step may remove its worktree with all that is
-// private to it, after it has committed.
+// headsDir is in the git directory that all worktrees share. It has the logs of the HEADs
+// of the pool's worktrees, by run: a step may commit and then remove its worktree, with all
+// that is private to it.
 const headsDir = "bide-heads"
 
-// saveLog has the log of the slot's HEAD in a directory, to which a link leads from the
-// place where git looks for it. Where the system has no links, it stays in that.
+// saveLog moves the log of the slot's HEAD to a directory, and makes a link to it where git
+// looks for the log. If the system has no links, the log stays where it was.
 func (s *slot) saveLog(dir string) error {
 	place, link := filepath.Join(s.admin, "logs"), filepath.Join(s.admin, "logs.bide")
 	if info, err := os.Lstat(place); err == nil && !info.IsDir() {
 		s.log = dir
-		return os.MkdirAll(dir, 0o777) // a power cut may have kept the link alone, and git commits nothing then
+		return os.MkdirAll(dir, 0o777) // after a power cut, the link may have no target, and then git commits nothing
 	}
 	s.log = place
 	up, err := filepath.Rel(s.admin, dir)
@@ -138,14 +137,13 @@ func (s *slot) saveLog(dir string) error {
 	return os.Rename(link, place)
 }
 
-// protect has git refuse to remove or to prune the worktree, unless it is forced twice: a
-// step that tidies up would take commits with it that only the worktree's HEAD has.
+// protect makes git refuse to remove or prune the worktree, unless it is forced twice.
+// Otherwise a step that tidies up would lose commits that only the worktree's HEAD has.
 func (s *slot) protect() error {
 	return os.WriteFile(filepath.Join(s.admin, "locked"), []byte("a run of bide works here, and removes it when it ends\n"), 0o666)
 }
 
-// readOwner says whose work a worktree of a pool has; false where it has
-// nobody's.
+// readOwner says whose work a worktree of a pool has; false if it has nobody's.
 func readOwner(admin string) (owner, bool) {
 	var o owner
 	b, err := os.ReadFile(filepath.Join(admin, ownerFile))
@@ -155,7 +153,7 @@ func readOwner(admin string) (owner, bool) {
 	return o, true
 }
 
-// replace writes a small file of a worktree, whole or not at all.
+// replace writes a small file of a worktree, all of it or nothing.
 func replace(path string, text []byte) error {
 	return files.Replace(path, 0o600, func(f *os.File) error {
 		_, err := f.Write(text)
@@ -175,20 +173,20 @@ func (s *slot) give(o owner) error {
 	return replace(filepath.Join(s.admin, ownerFile), b)
 }
 
-// takeBack ends what give began.
+// takeBack undoes give.
 func (s *slot) takeBack() error { return os.Remove(filepath.Join(s.admin, ownerFile)) }
 
 func (s *slot) headLog() string { return filepath.Join(s.log, "HEAD") }
 
-// load finds the slots that a former life of the run left. The caller has p.mu.
+// load finds the slots that an earlier life of the run left. The caller holds p.mu.
 func (run *Run) load(ctx context.Context) error {
 	p := &run.pool
 	if p.loaded || run.root == "" {
 		return nil
 	}
 	p.held = map[string]*slot{}
-	root := filepath.Join(run.root, poolDir) // which may be gone, and git know of it still
-	// Under the repository's lock nobody adds one, and so has it unlocked yet.
+	root := filepath.Join(run.root, poolDir) // it may be gone while git still lists worktrees in it
+	// Under the repository's lock, no other process is adding one that is not locked yet.
 	err := run.repo.locked(ctx, func() error {
 		entries, err := run.repo.worktrees(ctx)
 		if err != nil {
@@ -208,7 +206,7 @@ func (run *Run) load(ctx context.Context) error {
 	return err
 }
 
-// adopt takes a worktree of a former life into the pool. The caller has the
+// adopt takes a worktree of an earlier life into the pool. The caller holds the
 // repository's lock.
 func (run *Run) adopt(ctx context.Context, e entry) error {
 	r := run.repo
@@ -233,15 +231,15 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 		return errors.Join(run.moveAside(s.dir), run.eraseLost(ctx, s.dir), s.lock.Unlock())
 	}
 	if !ok {
-		// The owner stands there before there is work. To be sure, it is looked
-		// at all the same when the run ends.
+		// The owner is written before there is work, so there should be none. The worktree
+		// is still checked when the run ends.
 		o = owner{Item: "\x00" + filepath.Base(e.path), Base: run.Base}
 		said, err := r.line(ctx, s.dir, "log", "-1", "--no-show-signature", "--format=%H %s")
 		if err != nil {
 			return errors.Join(err, s.lock.Unlock())
 		}
 		if id, subject, _ := strings.Cut(said, " "); subject == snapshotMessage {
-			o.Base = id // what agents start from is nobody's work
+			o.Base = id // the snapshot that agents start from is nobody's work
 		}
 	}
 	if o.Item == nobody {
@@ -260,7 +258,8 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	return nil
 }
 
-// has says whether a directory is that of a slot, which a step may have removed.
+// has reports whether the pool has a slot in a directory. A step may have removed the
+// directory.
 func (p *pool) has(dir string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,8 +267,8 @@ func (p *pool) has(dir string) bool {
 	return slices.ContainsFunc(p.free, at) || slices.ContainsFunc(slices.Collect(maps.Values(p.held)), at)
 }
 
-// of is the slot in which an agent works; where that is none of the pool's, one that
-// has its directory alone.
+// of gives the slot in which an agent works. If the pool has none, it gives a slot with
+// only the directory.
 func (p *pool) of(a *Agent) *slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,8 +278,8 @@ func (p *pool) of(a *Agent) *slot {
 	return &slot{dir: a.Dir}
 }
 
-// take gives an attempt a worktree at base that nobody else has. Work that is
-// left of the item is kept first.
+// take gives an attempt a worktree at base that nobody else has. Work of the item that is
+// left in the pool is kept first.
 func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err error) {
 	p := &run.pool
 	p.mu.Lock()
@@ -305,7 +304,7 @@ func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err er
 		s, p.free = p.free[n-1], p.free[:n-1]
 	}
 	p.mu.Unlock()
-	if s != nil && (!s.whole() || s.at != o.Base && mayHaveModules(s.dir, s.admin)) { // a step removed it; or they stay where they are
+	if s != nil && (!s.whole() || s.at != o.Base && mayHaveModules(s.dir, s.admin)) { // a step removed it, or it has submodules, which a checkout does not move
 		if err := run.drop(ctx, s); err != nil {
 			return nil, kept, err
 		}
@@ -339,7 +338,7 @@ func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
 		for n := 1; path == ""; n++ {
 			path = filepath.Join(root, strconv.Itoa(n))
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) || run.pool.has(path) {
-				path = "" // somebody's, or nobody knows what
+				path = "" // it belongs to somebody, or nobody knows what it is
 			}
 		}
 		if err := r.add(ctx, path, "", base); err != nil {
@@ -363,7 +362,7 @@ func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
 	return s, nil
 }
 
-// put has a worktree of the pool at a commit, with nothing else in it.
+// put brings a worktree of the pool to a commit, with nothing else in it.
 func (r *Repo) put(ctx context.Context, dir, commit string) error {
 	if err := r.unhide(ctx, dir); err != nil {
 		return err
@@ -372,9 +371,8 @@ func (r *Repo) put(ctx context.Context, dir, commit string) error {
 	return err
 }
 
-// release ends the use of a slot that is held by nobody any more: work that is
-// not merged is kept in a branch, unless [Agent.Keep] has done so, and the worktree is
-// put back.
+// release ends the use of a slot that nobody holds any more. Work that is not merged is
+// kept in a branch, unless [Agent.Keep] has done so, and the worktree is put back.
 func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 	if !s.whole() {
 		return run.releaseRest(ctx, s)
@@ -398,7 +396,7 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 		return k, fmt.Errorf("save the work in %s (the worktree stays as it is): %w", s.dir, err)
 	}
 	if err := run.clear(ctx, s, st, &k); err != nil {
-		// What is worth keeping is kept: a new one takes its place.
+		// All work is kept: a new worktree takes its place.
 		return k, run.drop(ctx, s)
 	}
 	run.pool.mu.Lock()
@@ -407,8 +405,8 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 	return k, nil
 }
 
-// whole reports whether the worktree and its private git directory still belong
-// together.
+// whole reports whether the worktree and its private git directory still belong to each
+// other.
 func (s *slot) whole() bool {
 	admin, err := adminDir(s.dir)
 	if err != nil || admin != s.admin || !s.hasAdmin() {
@@ -418,22 +416,22 @@ func (s *slot) whole() bool {
 	return err == nil
 }
 
-// hasAdmin says whether the private git directory is still that of the slot: git gives the
-// name of one that was removed to the next worktree.
+// hasAdmin reports whether the private git directory still belongs to the slot: when one
+// was removed, git gives its name to the next worktree.
 func (s *slot) hasAdmin() bool {
 	of, complete := worktreeOf(s.admin)
 	return complete && of == s.dir
 }
 
-// GoneError says that the worktree of an attempt at an item is not there any more.
+// GoneError says that the worktree of an attempt at an item no longer exists.
 type GoneError struct{ Dir string }
 
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("the worktree %s is gone, with what was uncommitted in it: a step removed it, or its .git; bide removes it itself when the item has ended", e.Dir)
 }
 
-// keepRest has branches hold what was committed in a slot of which a part is gone, and gives
-// the commit that it was at, if it is known.
+// keepRest makes branches hold what was committed in a slot that is partly gone, and gives
+// the commit that it was at, if that is known.
 func (run *Run) keepRest(ctx context.Context, s *slot) (k Kept, tip string, err error) {
 	if tip = s.lastCommit(); tip == "" {
 		return k, "", nil
@@ -449,8 +447,8 @@ func (run *Run) keepRest(ctx context.Context, s *slot) (k Kept, tip string, err 
 	return k.and(other), tip, err
 }
 
-// lastCommit is the commit that the HEAD of a slot names, or named last; "" where that is
-// not known, or a branch has it.
+// lastCommit gives the commit that the HEAD of a slot names, or named last. It is "" if
+// that is not known, or if HEAD names a branch.
 func (s *slot) lastCommit() string {
 	id := ""
 	if s.hasAdmin() {
@@ -469,8 +467,8 @@ func (s *slot) lastCommit() string {
 	return id
 }
 
-// releaseRest is release of a worktree of which a part is gone: commits are
-// kept, and a directory that git knows nothing of is moved aside.
+// releaseRest is release for a worktree that is partly gone: commits are kept, and a
+// directory that git does not know is moved aside.
 func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
 	k, tip, err := run.keepRest(ctx, s)
 	if err != nil {
@@ -484,7 +482,7 @@ func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
 	return k, run.dropRest(ctx, s)
 }
 
-// dropRest is drop of a worktree of which a part is gone.
+// dropRest is drop for a worktree that is partly gone.
 func (run *Run) dropRest(ctx context.Context, s *slot) error {
 	err := run.repo.locked(ctx, func() error {
 		if err := run.moveAside(s.dir); err != nil {
@@ -499,7 +497,7 @@ func (run *Run) dropRest(ctx context.Context, s *slot) error {
 	return errors.Join(err, s.dropLog(), s.lock.Unlock())
 }
 
-// dropLog removes the log of a slot that is no more.
+// dropLog removes the log of a slot that no longer exists.
 func (s *slot) dropLog() error {
 	if s.log == filepath.Join(s.admin, "logs") {
 		return nil
@@ -507,8 +505,8 @@ func (s *slot) dropLog() error {
 	return os.RemoveAll(s.log)
 }
 
-// unsettled are the traces in a private git directory of something that a plain
-// checkout does not end, or that changes how git sees the worktree.
+// unsettled are files in a private git directory that show an operation in progress which a
+// plain checkout does not end, or a setting that changes how git sees the worktree.
 var unsettled = []string{
 	"MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "sequencer",
 	"config.worktree", "info/sparse-checkout", "index.lock", "HEAD.lock",
@@ -516,7 +514,7 @@ var unsettled = []string{
 
 var errUnsettled = errors.New("something is under way in it")
 
-// settled is an error where something is under way in a worktree.
+// settled is an error if such an operation is in progress in a worktree.
 func (s *slot) settled() error {
 	for _, name := range unsettled {
 		if _, err := os.Lstat(filepath.Join(s.admin, name)); err == nil {
@@ -526,7 +524,7 @@ func (s *slot) settled() error {
 	return nil
 }
 
-// settled is an error where a worktree cannot be put back by a checkout.
+// settled is an error if a checkout cannot put the worktree back.
 func (run *Run) settled(ctx context.Context, s *slot) error {
 	if moved, err := run.repo.moved(ctx, s); err != nil || moved {
 		return cmp.Or(err, errUnsettled)
@@ -540,8 +538,8 @@ func (run *Run) settled(ctx context.Context, s *slot) error {
 	return s.settled()
 }
 
-// putAside moves repositories and submodules out of a slot that have what no commit of it
-// can have.
+// putAside moves repositories and submodules out of a slot if they have something that no
+// commit of it can have.
 func (run *Run) putAside(ctx context.Context, s *slot, st *look, k *Kept) (err error) {
 	if st.untouched || s.owner.Item == nobody {
 		return nil
@@ -560,10 +558,10 @@ func (run *Run) putAside(ctx context.Context, s *slot, st *look, k *Kept) (err e
 	return err
 }
 
-// name is that of the directory for what is moved out of the slot.
+// name gives the name of the directory for what is moved out of the slot.
 func (s *slot) name() string { return encode(s.owner.Item) + "-" + strconv.Itoa(s.owner.Attempt) }
 
-// clear makes a worktree as it was for the first agent in it.
+// clear brings a worktree back to the state that its first agent found.
 func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	if st.untouched {
 		return s.takeBack()
@@ -594,8 +592,7 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 			k.Ignored = append(k.Ignored, path)
 		}
 	}
-	// Where agents change something, to look whether the next one did would be in
-	// vain.
+	// Agents change files here, so checking whether the next one did would be wasted.
 	s.clean = nil
 	if unchanged && len(k.Ignored) == 0 {
 		s.clean = run.stamps(s)
@@ -603,7 +600,7 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	return s.takeBack()
 }
 
-// drop takes a worktree out of the pool and away. Its work is kept already.
+// drop removes a worktree from the pool and from the disk. Its work is kept already.
 func (run *Run) drop(ctx context.Context, s *slot) error {
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
@@ -612,15 +609,15 @@ func (run *Run) drop(ctx context.Context, s *slot) error {
 	}
 	return run.repo.locked(ctx, func() error {
 		err := run.repo.unregister(ctx, s.dir)
-		if err != nil { // files that cannot be deleted: nobody is to work there any more
+		if err != nil { // files that cannot be deleted: no agent may work there any more
 			err = run.moveAside(s.dir)
 		}
 		return errors.Join(err, s.dropLog(), s.lock.Unlock())
 	})
 }
 
-// Drain removes the worktrees in which nobody works and nobody's work is: at
-// the end of the map. The run continues to have its own.
+// Drain removes the worktrees in which no agent works and no work is left. It is called at
+// the end of the map. The run keeps its own worktree.
 func (run *Run) Drain(ctx context.Context) error {
 	p := &run.pool
 	p.mu.Lock()
@@ -634,8 +631,8 @@ func (run *Run) Drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// retireAll keeps the work of all agents that former lives of the run left, and
-// removes the pool.
+// retireAll keeps the work of all agents that earlier lives of the run left, and removes
+// the pool.
 func (run *Run) retireAll(ctx context.Context) (kept []Kept, err error) {
 	p := &run.pool
 	p.mu.Lock()
@@ -653,9 +650,9 @@ func (run *Run) retireAll(ctx context.Context) (kept []Kept, err error) {
 	return kept, errors.Join(append(errs, run.Drain(ctx))...)
 }
 
-// Prepare has f prepare each new worktree of the pool, in the directory that is
-// given. Files that git ignores and that f leaves stay for all agents that work
-// there one after another; other files it must not leave.
+// Prepare calls f to prepare each new worktree of the pool, with its directory. Files that
+// git ignores and that f leaves stay for all agents that work there one after another. f
+// must not leave other files.
 func (run *Run) Prepare(ctx context.Context, f func(ctx context.Context, dir string) error) {
 	run.prepare = func(ctx context.Context, dir string) error {
 		if err := f(ctx, dir); err != nil {

@@ -6,19 +6,19 @@ import (
 	"path/filepath"
 )
 
-// This file is what a merge queue does in a repository: it makes merges that no branch
-// has, has them checked out in a worktree that is nobody's, and moves the run's branch to
-// one that was found good.
+// This file has what a merge queue does in a repository: it makes merges that are on no
+// branch, checks them out in a worktree that belongs to nobody, and moves the run's branch
+// to a merge that was verified.
 
-// Merged is a merge that was made: its commit, which no branch need have, and its tree.
+// Merged is a merge that was made: its commit, which need not be on a branch, and its tree.
 // Aside is as in [MergeResult].
 type Merged struct {
 	Commit, Tree string
 	Aside        []string
 }
 
-// MergeUpon merges a commit, which the branch holds, into another one. No branch moves.
-// The result is zero where there is nothing to merge. A conflict that is not resolved is a
+// MergeUpon merges a commit, which the branch holds, into the commit onto. No branch moves.
+// The result is zero if there is nothing to merge. A conflict that is not resolved is a
 // *[Conflict].
 func (run *Run) MergeUpon(ctx context.Context, onto, commit, branch string, o MergeOptions) (Merged, error) {
 	m := merging{run: run, repo: run.repo, tip: commit, branch: branch, into: run.Branch, before: onto, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
@@ -30,8 +30,9 @@ func (run *Run) MergeUpon(ctx context.Context, onto, commit, branch string, o Me
 	return Merged{m.result, tree, m.aside}, err
 }
 
-// UponTarget merges the user's branch into a commit of the run, where it has moved since
-// the run began or was merged so last. No branch moves. The result is zero where it has not.
+// UponTarget merges the user's branch into a commit of the run, if the user's branch has
+// moved since the run began or since such a merge was last made. No branch moves. The
+// result is zero if it has not moved.
 func (run *Run) UponTarget(ctx context.Context, onto string) (Merged, error) {
 	if run.Target == "" {
 		return Merged{}, nil
@@ -58,8 +59,8 @@ func (run *Run) Land(ctx context.Context, from, to string) error {
 	})
 }
 
-// Submitted has the run know what an agent's work takes away of what setup left
-// uncommitted: commit is what it has committed, and tip what is merged of it, perhaps, later.
+// Submitted tells the run which files that setup left uncommitted an agent's work deletes.
+// commit is what the agent has committed. tip is what may be merged later.
 func (a *Agent) Submitted(ctx context.Context, commit, tip string) error {
 	gone, err := a.run.tookAway(ctx, a.Base, commit)
 	if err != nil || len(gone) == 0 {
@@ -68,23 +69,24 @@ func (a *Agent) Submitted(ctx context.Context, commit, tip string) error {
 	return a.run.queue.while(ctx, func() error { return a.run.noteGone(ctx, tip, gone) })
 }
 
-// Landed deletes the branch of work that the run's branch has, if it still is at the
+// Landed deletes the branch of work that is in the run's branch, if it is still at the
 // commit.
 func (run *Run) Landed(ctx context.Context, branch, commit string) error {
 	return run.repo.deleteBranch(ctx, branch, commit)
 }
 
-// Has says whether the repository has a commit.
+// Has reports whether the repository has a commit.
 func (run *Run) Has(ctx context.Context, commit string) (bool, error) {
 	return run.repo.Has(ctx, commit)
 }
 
-// nobody has a worktree of the pool in which no item works: what is left in it is no work.
+// nobody is the owner of a worktree of the pool in which no item works: what is left in it
+// is no work.
 const nobody = "\x00checks"
 
-// Checkout gives a worktree for checks, at the commit that agents start from. What is
-// left in it is nobody's work. There is one at a time. It is given back by Reset to its
-// base, and Release, or removed by [Agent.Drop].
+// Checkout gives a worktree for checks, at the commit that agents start from. What is left
+// in it is nobody's work. There is one at a time. To give it back, Reset it to its base and
+// call Release, or remove it with [Agent.Drop].
 func (run *Run) Checkout(ctx context.Context) (*Agent, error) {
 	a, err := run.NewAgent(ctx, nobody, 1)
 	if err != nil {

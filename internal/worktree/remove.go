@@ -16,7 +16,7 @@ import (
 
 // Kept is work that is not merged and so was not deleted.
 type Kept struct {
-	// Branch holds the work; "" where nothing was left to keep.
+	// Branch holds the work; "" if nothing was left to keep.
 	Branch string
 	// Commit is the branch's tip, and Commits how many commits it has that
 	// are not merged.
@@ -24,21 +24,20 @@ type Kept struct {
 	Commits int
 	// Rescued are the files that were uncommitted and are in the last commit.
 	Rescued []string
-	// Others are more branches, where an agent had gone away from some of its
-	// work by a checkout; mostly none.
+	// Others are more branches, for work that an agent left by a checkout; usually none.
 	Others []string
-	// Ignored are the files and directories that git ignores and that an agent
-	// left in its worktree: they are deleted.
+	// Ignored are the files and directories that git ignores and that an agent left in its
+	// worktree. They are deleted.
 	Ignored []string
-	// Repositories are the directories to which repositories were moved that steps had
-	// made in the worktree.
+	// Repositories are the directories to which repositories were moved that steps had made
+	// in the worktree.
 	Repositories []string
-	// Submodules are the directories to which submodules were moved that have what no
-	// other repository has.
+	// Submodules are the directories to which submodules were moved because they have
+	// something that no other repository has.
 	Submodules []string
 }
 
-// and is what is kept together.
+// and combines what both have kept.
 func (k Kept) and(other Kept) Kept {
 	switch {
 	case k.Branch == "":
@@ -49,7 +48,7 @@ func (k Kept) and(other Kept) Kept {
 	return k
 }
 
-// String says how to get at the work.
+// String says where the work is and how to get it.
 func (k Kept) String() string {
 	if k.Branch == "" {
 		return "nothing is left to keep"
@@ -63,15 +62,14 @@ func (k Kept) String() string {
 	}
 	s += "; see it with `git log -p HEAD.." + k.Branch + "`"
 	if strings.HasPrefix(k.Branch, itemBranches) {
-		return s // it is merged by hand when the run itself is merged: before, the run would have conflicts with it
+		return s // a person merges it after the run itself: merged before, the run would have conflicts with it
 	}
 	return s + ", take it with `git merge --no-ff " + k.Branch + "`"
 }
 
-// Remove removes the run's worktree, and its private names in the repository.
-// What is uncommitted is committed first, and the branch is kept unless all of
-// it is merged into the branch that the run started from. Work of agents that is
-// not merged stays in their branches.
+// Remove removes the run's worktree, and its private names in the repository. What is
+// uncommitted is committed first. The branch is kept unless all of it is merged into the
+// branch that the run started from. Unmerged work of agents stays in their branches.
 func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 	if err := run.Follow(ctx); err != nil {
 		return k, err
@@ -99,8 +97,8 @@ func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 	return k, err
 }
 
-// sweep removes what a git that was killed left of worktrees of agents and of merges:
-// their work is kept, or was never begun.
+// sweep removes what a killed git left of the worktrees of agents and of merges. Their work
+// is kept, or never began.
 func (run *Run) sweep(ctx context.Context) error {
 	r := run.repo
 	if run.root == "" {
@@ -132,8 +130,8 @@ func (run *Run) sweep(ctx context.Context) error {
 	return nil
 }
 
-// settleItems deletes the branches of agents whose work is merged, or was done
-// again and merged then. A life of the run that was killed left such.
+// settleItems deletes the branches of agents whose work is merged, or was done again and
+// then merged. A life of the run that was killed leaves such branches.
 func (run *Run) settleItems(ctx context.Context) error {
 	branches, err := run.repo.itemBranches(ctx, run.ID)
 	errs := []error{err}
@@ -147,9 +145,9 @@ func (run *Run) settleItems(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// settleAgain deletes a branch of an agent of whose commits each has the same
-// change as one that is merged: it was killed behind the commit, and what it did
-// was done again.
+// settleAgain deletes a branch of an agent if each of its commits has the same change as a
+// commit that is merged. The agent was killed after the commit, and its work was done
+// again.
 func (run *Run) settleAgain(ctx context.Context, k Kept) error {
 	r := run.repo
 	into, err := run.mergedInto(ctx)
@@ -168,7 +166,7 @@ func (run *Run) settleAgain(ctx context.Context, k Kept) error {
 			return err
 		}
 		if merges != "" {
-			continue // a merge has a change of its own that cannot be compared
+			continue // a merge commit cannot be compared by its change
 		}
 		lost, err := r.line(ctx, r.dir, "rev-list", "--cherry-pick", "--right-only", "--max-count=1", upstream+"..."+k.Commit)
 		if err != nil {
@@ -181,9 +179,8 @@ func (run *Run) settleAgain(ctx context.Context, k Kept) error {
 	return nil
 }
 
-// tidy removes what is left of a run's directory once no worktree is in it.
-// Directories that are not empty stay, so that a failure is the usual case
-// and says nothing.
+// tidy removes what is left of a run's directory once no worktree is in it. It does not
+// remove directories that are not empty, so its failures are normal and not reported.
 func tidy(root string) {
 	if root == "" {
 		return
@@ -202,8 +199,8 @@ func (r *Repo) itemBranches(ctx context.Context, id string) ([]string, error) {
 	return strings.Fields(out), err
 }
 
-// forget deletes the private names of a run of which no branch is left: until then they
-// say where its work belongs.
+// forget deletes the private names of a run that has no branch left. Until then, they say
+// where the run's work belongs.
 func (r *Repo) forget(ctx context.Context, id string) error {
 	own, err := r.commit(ctx, r.dir, "refs/heads/"+runBranch(id))
 	if err != nil || own != "" {
@@ -221,9 +218,9 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// First the one without which there is no run: a next life that finds it believes the
-	// others. The target is not listed where its branch is gone. Why there is no worktree is
-	// said until it is on the disk that there is no run.
+	// The name "start" goes first: without it there is no run, and a next life that finds
+	// it trusts the others. The target is not listed if its branch is gone. The name that
+	// says why there is no worktree goes last, once it is on the disk that there is no run.
 	refs := append([]string{privateRef(id, "start")}, strings.Fields(out)...)
 	why := privateRef(id, "removed")
 	said := slices.Contains(refs, why)
@@ -288,9 +285,10 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 	return k, err
 }
 
-// rescue commits what is uncommitted in a run's worktree, and makes sure that a
-// branch of ours holds the result. It gives the files, and where repositories are now that
-// steps had made in it, and submodules. The private name "left" has the commit before it, for [Run.unrescue].
+// rescue commits what is uncommitted in a run's worktree, and makes sure that a branch of
+// ours holds the result. It gives the files, and the new places of repositories that steps
+// had made in it and of submodules. The private name "left" has the commit before, for
+// [Run.unrescue].
 func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescued, aside, modules []string, err error) {
 	if err := run.dropStale(); err != nil {
 		return nil, nil, nil, err
@@ -326,12 +324,12 @@ func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescu
 	return plainFiles(st.dirty), aside, modules, err
 }
 
-// leftWork ends the message of a commit of what was left uncommitted.
+// leftWork ends the message of a commit of uncommitted files.
 const leftWork = "work that was left uncommitted"
 
-// unrescue takes the commit back that rescue made in an earlier life of the run, where it is
-// the last one: what was left uncommitted is so again, and is not merged with the work of
-// the steps that follow.
+// unrescue undoes the commit that rescue made in an earlier life of the run, if it is the
+// last commit. Its files are uncommitted again, and are not merged with the work of the
+// steps that follow.
 func (run *Run) unrescue(ctx context.Context) error {
 	r := run.repo
 	left, err := r.commit(ctx, r.dir, privateRef(run.ID, "left"))
@@ -342,14 +340,14 @@ func (run *Run) unrescue(ctx context.Context) error {
 	if err != nil || said != left+" "+rescueMessage("") {
 		return err
 	}
-	if err := run.markAt(left, ""); err != nil { // else the next life would rewind to the commit
+	if err := run.markAt(left, ""); err != nil { // otherwise the next life would rewind to the commit
 		return err
 	}
 	st, err := r.State(ctx, run.Dir)
 	if err != nil {
 		return err
 	}
-	if st.Branch != run.Branch { // a step left it for another, and rescue had it hold the commit as well
+	if st.Branch != run.Branch { // a step switched to another branch, and rescue made our branch hold the commit as well
 		tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
 		if err != nil {
 			return err
@@ -366,12 +364,12 @@ func (run *Run) unrescue(ctx context.Context) error {
 
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
-// besideSuffix names the branch beside an agent's own.
+// besideSuffix ends the name of a second branch beside an agent's own.
 const besideSuffix = ".head"
 
-// hold makes sure that one of our branches holds a commit that an agent made on
-// another branch or on none: branch itself where that loses nothing of it,
-// else one beside it.
+// hold makes sure that one of our branches holds a commit that an agent made on another
+// branch or on none. It uses branch itself if that loses no commit of the branch, and
+// otherwise a second branch.
 func (r *Repo) hold(ctx context.Context, branch, commit string) error {
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+branch)
 	if err != nil {
@@ -416,9 +414,9 @@ func (r *Repo) settle(ctx context.Context, branch string, run *Run) (Kept, error
 	return Kept{}, r.deleteBranch(ctx, branch, tip)
 }
 
-// dropTip forgets where the branch of a run was that is merged whole and is deleted next: a
-// next life, of dead letters, begins upon what the user has, and does not take the branch for
-// one that somebody deleted.
+// dropTip deletes the private name "tip" of a run whose branch is merged whole and is
+// deleted next. A next life, which runs dead letters, then begins from the user's branch,
+// and does not think that somebody deleted the run's branch.
 func (r *Repo) dropTip(ctx context.Context, id string) error {
 	if err := os.RemoveAll(filepath.Join(r.common, marksDir, id)); err != nil {
 		return err
@@ -432,8 +430,8 @@ func isID(name string) bool {
 	return (len(name) == 40 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// countNew counts the commits of tip that are in none of the others. Names that
-// stand for nothing are passed over.
+// countNew counts the commits of tip that are in none of the others. Names that refer to
+// nothing are skipped.
 func (r *Repo) countNew(ctx context.Context, tip string, others ...string) (int, error) {
 	args := []string{"rev-list", "--count", tip}
 	for _, o := range others {

@@ -8,57 +8,54 @@
 //
 // # The pool
 //
-// There are as many worktrees for agents as agents work at the same time. When
-// one has ended, git is asked once how its worktree stands; what it committed is
-// merged into the run's branch, and what is neither merged nor worthless is kept in a
-// branch bide-item/RUN/ITEM/ATTEMPT ([Agent.Finish], [Agent.Keep]). Once the end of the
-// attempt is on record, the worktree is put back to the snapshot ([Agent.Release]), with
-// nothing of the agent left in it, ignored files and empty directories included.
-// A branch is made only where there is work to keep. A worktree that cannot be put
-// back, as in the middle of a rebase, is removed, and a new one takes its place.
+// There are as many worktrees for agents as agents work at the same time. When an agent has
+// ended, git is asked once for the state of its worktree. What the agent committed is
+// merged into the run's branch. What is neither merged nor worthless is kept in a branch
+// bide-item/RUN/ITEM/ATTEMPT ([Agent.Finish], [Agent.Keep]); a branch is made only if there
+// is work to keep. Once the end of the attempt is on record, the worktree is put back to
+// the snapshot ([Agent.Release]), with nothing of the agent left in it, ignored files and
+// empty directories included. A worktree that cannot be put back, for example in the middle
+// of a rebase, is removed, and a new one takes its place.
 //
-// Whose work is in a worktree stands in a file in its private git directory from
-// before the agent begins. So the next life of a run that was killed finds it,
-// continues with it ([Run.Continue]) or keeps it.
+// A file in the private git directory of a worktree says whose work is in the worktree. It
+// is written before the agent begins. So when a run was killed, its next life finds the
+// work, and continues with it ([Run.Continue]) or keeps it.
 //
 // # What an agent starts from
 //
-// Agents branch from the run's worktree as it is when the map starts,
-// uncommitted and untracked files included (ignored ones not). The state is
-// kept as a snapshot: a commit on top of the run's HEAD, under the private name
-// refs/bide/RUN/base, made through an index of its own, so that the worktree's
-// index and files are not touched. To the agent the snapshot's files look
-// committed: `git status` is clean, and what it changes is its own work. When
-// its work is taken over, the snapshot is taken out again: each commit is
-// written anew on the run's HEAD, without the files that only the snapshot
-// brought and the agent did not change. So what setup left uncommitted is in no merge of
-// an agent unless that changed it; it is committed at the end of the run
-// ([Run.CommitLeft]).
+// Agents branch from the run's worktree as it is when the map starts, uncommitted and
+// untracked files included, ignored files not. This state is kept as a snapshot: a commit
+// on top of the run's HEAD, under the private name refs/bide/RUN/base. It is made with an
+// index of its own, so the worktree's index and files do not change. To the agent, the
+// snapshot's files look committed: `git status` is clean, and what the agent changes is its
+// own work. When its work is merged, the snapshot is taken out again: each commit is
+// rewritten on the run's HEAD, without the files that only the snapshot brought and the
+// agent did not change. So what setup left uncommitted is in no agent's merge, unless the
+// agent changed it. It is committed at the end of the run ([Run.CommitLeft]).
 //
 // # Merges
 //
-// A merge is computed and published by one update of a ref: nothing half-way can exist.
-// The run's worktree stays where it is while agents are merged, and follows when the map
-// has ended ([Run.Follow]). A conflict is resolved in a scratch worktree. The final merge
-// into the user's checkout writes the paths that differ behind a note that a resume
-// finds, and overwrites nothing that no commit has. Before a ref moves, and before its caller records anything, all that git wrote
-// is synced ([Repo.Sync]).
+// A merge is computed, and then published by one update of a ref, so nothing half-merged
+// can exist. While agents are merged, the run's worktree does not change; it follows when
+// the map has ended ([Run.Follow]). A conflict is resolved in a scratch worktree. The final
+// merge into the user's checkout first writes a note, which a resume finds, and then the
+// paths that differ. It never overwrites anything that no commit has. Before a ref moves,
+// and before the caller records anything, all that git wrote is synced ([Repo.Sync]).
 //
 // # Work is never lost
 //
-// Before a worktree is put back or removed, what is uncommitted in it is committed
-// (a rescue commit), and a branch holds all that has not been merged; the answer
-// says how to get at it. Work that an agent left by a checkout of something else is
-// found in the log of HEAD. Directories that git knows nothing of are moved aside,
-// not deleted.
+// Before a worktree is put back or removed, what is uncommitted in it is committed (a
+// rescue commit), and a branch holds all that has not been merged. The result says where
+// that work is. Work that an agent left by a checkout of something else is found in the log
+// of HEAD. Directories that git does not know are moved aside, not deleted.
 //
 // # Locking
 //
-// Parallel changes of one repository's worktrees and configuration lose against
-// each other on git's lock files. So worktrees are added and removed, and branches
-// deleted, under one lock per repository, of the process and (by flock on a file
-// in the common git directory) among processes. Merges into one run are made one
-// after another, under a lock of the run. A lock ends with its process.
+// Parallel changes of one repository's worktrees and configuration fail on each other's
+// lock files of git. So worktrees are added and removed, and branches deleted, under one
+// lock per repository, within the process and (by flock on a file in the common git
+// directory) between processes. Merges into one run are made one after another, under a
+// lock of the run. A lock ends with its process.
 package worktree
 
 import (
@@ -73,20 +70,20 @@ import (
 	"time"
 )
 
-// Errors that tell why there is no isolation to be had.
+// Errors that say why a run cannot be isolated.
 var (
-	// ErrNoGit: there is no git command, or one that lacks what is used here.
+	// ErrNoGit says that there is no git command, or one that is too old.
 	ErrNoGit = errors.New("git 2.36 or later was not found in PATH; install it, or run with --isolation none")
-	// ErrNotRepo: the directory is in no git repository.
+	// ErrNotRepo says that the directory is in no git repository.
 	ErrNotRepo = errors.New("not a git repository")
-	// ErrBare: the repository has no working tree.
+	// ErrBare says that the repository has no working tree.
 	ErrBare = errors.New("a bare git repository has no working tree to start from")
-	// ErrUnborn: there is no commit to branch from.
+	// ErrUnborn says that there is no commit to branch from.
 	ErrUnborn = errors.New("the repository has no commit yet; make a first one (git commit --allow-empty -m start), or run with --isolation none")
 )
 
-// Repo is the git repository of a working tree. Its methods may be called by
-// several goroutines at once.
+// Repo is the git repository of a working tree. Several goroutines may call its methods at
+// once.
 type Repo struct {
 	dir    string // top of the working tree
 	home   string // where a person finds its branches; "": in dir
@@ -98,13 +95,13 @@ type Repo struct {
 	opened time.Time
 
 	admin    string   // the git directory of the user's working tree
-	settings []string // of deciding, as they were when the repository was opened
-	shared   shared   // what all worktrees share, as somebody looked at it last
+	settings []string // the values of deciding when the repository was opened
+	shared   shared   // what all worktrees share, as it was read last
 
 	mu    sync.Mutex
 	roots []string // the directories of the worktrees of runs
 
-	started atomic.Int64 // git processes, for tests of what something costs
+	started atomic.Int64 // git processes, counted for tests of costs
 }
 
 // Open finds the repository of a directory. The error is [ErrNotRepo],
@@ -156,8 +153,8 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	return r, nil
 }
 
-// checkVersion looks whether git is new enough for `worktree list -z`. A
-// version that it cannot read passes.
+// checkVersion checks that git is new enough for `worktree list -z`. A version that it
+// cannot read is accepted.
 func (r *Repo) checkVersion(ctx context.Context) error {
 	out, err := r.line(ctx, r.dir, "version")
 	if err != nil {
@@ -170,9 +167,9 @@ func (r *Repo) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-// readSettings reads those of [deciding], and gives commits of ours an author where none is
-// configured; what is configured is left alone. It refuses a repository whose
-// refs are no files: locks, names and marks of ours are found beside them.
+// readSettings reads the settings in [deciding]. It gives bide's commits an author if none
+// is configured, and changes no configuration. It refuses a repository whose refs are not
+// files, because bide finds its locks, names and marks beside them.
 func (r *Repo) readSettings(ctx context.Context) error {
 	out, err := r.git(ctx, r.dir, "config", "--null", "--get-regexp", `^(extensions\.refstorage|core\.[a-z]*|(user|author|committer)\.(name|email))$`)
 	if err != nil && status(err) != 1 {
@@ -216,13 +213,13 @@ func (r *Repo) Dir() string { return r.dir }
 // locked runs f under the repository's lock.
 func (r *Repo) locked(ctx context.Context, f func() error) error { return r.mutex.while(ctx, f) }
 
-// HeadInfo is where a working tree stands.
+// HeadInfo says which commit and branch a working tree is at.
 type HeadInfo struct {
 	Commit string // full id; "" if there is no commit yet
 	Branch string // short name; "" if HEAD is detached
 }
 
-// HeadInfo gives where the user's working tree stands.
+// HeadInfo says which commit and branch the user's working tree is at.
 func (r *Repo) HeadInfo(ctx context.Context) (HeadInfo, error) {
 	s, err := r.State(ctx, r.dir)
 	return HeadInfo{s.Commit, s.Branch}, err

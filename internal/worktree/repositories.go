@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// Steps may make git repositories of their own below a worktree. No commit of the
-// worktree has their files, whatever it says of them: they are uncommitted work, and are
-// moved to a directory of the run before the worktree goes to the next item, or away.
+// Steps may make git repositories of their own below a worktree. No commit of the worktree
+// has the files of such a repository, even if it names the repository. They are uncommitted
+// work. They are moved to a directory of the run before the worktree goes to the next item
+// or is removed.
 
 // repositoriesDir is the name of that directory.
 const repositoriesDir = "repositories"
 
-// repositories are those among untracked paths, as git lists them: with a "/" at the end.
+// repositories gives the repositories among untracked paths, which git lists with a "/" at
+// the end.
 func repositories(untracked []string) (list []string) {
 	for _, path := range untracked {
 		if strings.HasSuffix(path, "/") {
@@ -25,7 +27,7 @@ func repositories(untracked []string) (list []string) {
 	return list
 }
 
-// plainFiles are the paths without repositories.
+// plainFiles gives the paths that are not repositories.
 func plainFiles(paths []string) (list []string) {
 	for _, path := range paths {
 		if !strings.HasSuffix(path, "/") {
@@ -35,7 +37,7 @@ func plainFiles(paths []string) (list []string) {
 	return list
 }
 
-// addAll are the arguments of the git that stages all but some paths.
+// addAll gives the arguments with which git stages all but some paths.
 func addAll(except []string) []string {
 	args := []string{"add", "-A", "--sparse", "--", ":(top)"}
 	for _, path := range except {
@@ -44,9 +46,9 @@ func addAll(except []string) []string {
 	return args
 }
 
-// linked are the repositories among the paths that commits have changed: a commit names
-// the commit that such a one is at, and has nothing of it. A submodule is none: others can
-// fetch it.
+// linked gives the repositories among the paths that commits have changed. A commit names
+// only the commit that such a repository is at, and has none of its content. A submodule is
+// not one of them: others can fetch it.
 func linked(dir string, changed []string) []string {
 	list := []string{}
 	for _, path := range changed {
@@ -57,7 +59,7 @@ func linked(dir string, changed []string) []string {
 	return list
 }
 
-// links are the repositories in a worktree that its index names.
+// links gives the repositories in a worktree that its index names.
 func (r *Repo) links(ctx context.Context, dir string) (list []string, err error) {
 	rows, err := r.list(ctx, dir, "ls-files", "--stage", "-z", "--full-name", ":(top)")
 	for _, row := range rows {
@@ -70,7 +72,7 @@ func (r *Repo) links(ctx context.Context, dir string) (list []string, err error)
 
 func isSubmodule(dir, path string) bool { return slices.Contains(modulePaths(dir), path) }
 
-// modulePaths are the paths of the submodules that a worktree names.
+// modulePaths gives the paths of the submodules that a worktree names.
 func modulePaths(dir string) (list []string) {
 	text, err := os.ReadFile(filepath.Join(dir, ".gitmodules"))
 	if err != nil {
@@ -85,8 +87,8 @@ func modulePaths(dir string) (list []string) {
 	return list
 }
 
-// SetAside is the directory that has the repositories which steps made, and that no branch
-// has; "" where there are none.
+// SetAside gives the directory with the repositories that steps made and that no branch
+// has; "" if there are none.
 func (run *Run) SetAside() string {
 	dir := filepath.Join(run.root, repositoriesDir)
 	if _, err := os.Lstat(dir); err != nil {
@@ -95,8 +97,8 @@ func (run *Run) SetAside() string {
 	return dir
 }
 
-// setAside moves repositories from a worktree to a directory of the run, and gives where
-// they are.
+// setAside moves repositories from a worktree to a directory of the run, and gives their
+// new places.
 func (run *Run) setAside(dir, name string, paths []string) (kept []string, err error) {
 	for _, path := range paths {
 		to := filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name), filepath.FromSlash(strings.TrimSuffix(path, "/")))
@@ -112,7 +114,7 @@ func (run *Run) setAside(dir, name string, paths []string) (kept []string, err e
 	return kept, nil
 }
 
-// freeName is a name that nothing has: this one, or one that begins so.
+// freeName gives a name that nothing has: this one, or this one with something added.
 func freeName(name string) string {
 	for {
 		if _, err := os.Lstat(name); err != nil {

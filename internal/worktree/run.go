@@ -16,11 +16,11 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 )
 
-// ErrRunExists is the error of NewRun for a run that has a worktree with work
-// in it. OpenRun is for those.
+// ErrRunExists is the error of NewRun for a run that has a worktree with work in it.
+// OpenRun opens such a run.
 var ErrRunExists = errors.New("the run has a worktree already")
 
-// errNoWorktree is the error of agents in a run of which only the branch is left.
+// errNoWorktree is the error for agents in a run that has only its branch left.
 var errNoWorktree = errors.New("the run has no worktree any more, only its branch")
 
 // RunOptions say which run's worktree to make or to open.
@@ -35,34 +35,33 @@ type RunOptions struct {
 	Base string
 }
 
-// Run is the worktree of a run. Its methods may be called by several
-// goroutines at once.
+// Run is the worktree of a run. Several goroutines may call its methods at once.
 type Run struct {
 	Tree
 	ID string
 	// Target is the branch that the user was on, into which FinalMerge merges;
 	// "" if HEAD was detached.
 	Target string
-	// LeftOut are the files that were uncommitted in the user's working tree:
-	// the run does not see them, and a caller says so. Only set by NewRun.
+	// LeftOut are the files that were uncommitted in the user's working tree. The run does
+	// not see them, and the caller should say so. Only set by NewRun.
 	LeftOut []string
-	// Remade: the worktree was gone and is made anew from the branch; what was
-	// uncommitted in it is gone as well, unless it is of the snapshot from which agents
-	// start: Restored is how many files of that are back. Only set by OpenRun, in each
-	// life until one calls Told.
+	// Remade says that the worktree was gone and was made anew from the branch. What was
+	// uncommitted in it is lost, except for files of the snapshot from which agents start:
+	// Restored is how many of these are back. Only set by OpenRun, in each life until Told
+	// is called.
 	Remade   bool
 	Restored int
-	// Gone: the run's own branch is merged and deleted; branches of its items are left.
-	// Only set by FindRun.
+	// Gone says that the run's own branch is merged and deleted, and branches of its items
+	// are left. Only set by FindRun.
 	Gone bool
-	// Lacks is the last merge of the run where its branch does not have it any more, as
-	// somebody has moved the branch since. Only set by FinalMerge, of a run of FindRun.
+	// Lacks is the last merge of the run, if its branch no longer contains it because
+	// somebody has moved the branch. Only set by FinalMerge, for a run from FindRun.
 	Lacks string
-	// CaughtUp is the commit at which the user's working tree was, where somebody had moved
+	// CaughtUp is the commit at which the user's working tree was, if somebody had moved
 	// its branch from another worktree. Only set by FinalMerge.
 	CaughtUp string
-	// Lost are files of the worktree that were moved aside, since nobody knows whose
-	// they are.
+	// Lost are files of the worktree that were moved aside because nobody knows who wrote
+	// them.
 	Lost []string
 	// Locks are the lock files of a killed git that were removed. Only set by OpenRun.
 	Locks []string
@@ -71,8 +70,9 @@ type Run struct {
 	found bool  // by FindRun
 	queue *lock // merges into the run, one at a time
 
-	// detached: the worktree is off the branch while agents are merged. last is the merge
-	// that was made last, and its tree. Both belong to who has the queue.
+	// detached says that the worktree's HEAD is off the branch, because agents are being
+	// merged. last is the last merge that was made, and its tree. Both belong to the holder
+	// of queue.
 	detached bool
 	last     merged
 
@@ -81,7 +81,7 @@ type Run struct {
 	inTheWay []string // of [Run.InTheWay]
 	putBack  string   // of [Run.PutBack]
 
-	pull func(ctx context.Context) error // of [Run.Share]; nil where one machine has the run
+	pull func(ctx context.Context) error // of [Run.Share]; nil if one machine has the run
 
 	pool     pool
 	prepare  func(ctx context.Context, dir string) error // a new worktree of the pool
@@ -90,7 +90,7 @@ type Run struct {
 
 // NewRun makes the branch bide/ID and its worktree Root/run at the user's HEAD.
 // Uncommitted files of the user are not taken along; see Run.LeftOut. The
-// error is [ErrUnborn] where there is no commit, [ErrRunExists] where the run's
+// error is [ErrUnborn] if there is no commit, and [ErrRunExists] if the run's
 // branch has commits.
 func (r *Repo) NewRun(ctx context.Context, o RunOptions) (*Run, error) {
 	run, err := r.newRun(ctx, o)
@@ -128,9 +128,9 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 	return run, r.Sync(ctx)
 }
 
-// makeRun makes all that a run has in the repository, and publishes it by the private
-// name "start" when it is on the disk: where that is missing, the run never began. The
-// caller holds the repository's lock.
+// makeRun makes all that a run has in the repository. Once that is on the disk, the private
+// name "start" publishes it: a run without this name never began. The caller holds the
+// repository's lock.
 func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 	for _, below := range []string{runBranches, itemBranches} {
 		if name := strings.TrimSuffix(below, "/"); r.hasBranchFile(name) {
@@ -180,7 +180,7 @@ func (r *Repo) hasBranchFile(name string) bool {
 	return err == nil && bytes.Contains(packed, []byte(" "+ref+"\n"))
 }
 
-// dropUnbegun removes what a process that went down while it made a run left of it:
+// dropUnbegun removes what is left of a run whose process was killed while it made the run:
 // nobody can have worked in it.
 func (r *Repo) dropUnbegun(ctx context.Context, run *Run) error {
 	if start, err := r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil || start != "" {
@@ -243,11 +243,10 @@ func (r *Repo) tree(dir, branch string) Tree {
 	return Tree{repo: r, Dir: dir, WorkDir: filepath.Join(dir, filepath.FromSlash(r.prefix)), Branch: branch}
 }
 
-// OpenRun finds the worktree of a run that was made before, for a resume. What a
-// process that was killed, or a power cut, left half done is put in order: locks of
-// its git, objects and an index that did not get to the disk, a worktree that is gone,
-// files that are not yet at the run's branch. The error satisfies
-// errors.Is(err, fs.ErrNotExist) if there is no branch of the run.
+// OpenRun finds the worktree of an existing run, for a resume. It repairs what a kill or a
+// power cut left half done: locks of its git, objects and an index that are not on the
+// disk, a worktree that is gone, files that are not at the run's branch yet. The error
+// satisfies errors.Is(err, fs.ErrNotExist) if the run has no branch.
 func (r *Repo) OpenRun(ctx context.Context, o RunOptions) (*Run, error) {
 	run, err := r.openRun(ctx, o)
 	if err != nil {
@@ -270,7 +269,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	if run.Base, err = r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil {
 		return nil, err
 	}
-	if run.Base == "" { // it was not made, or not to the end
+	if run.Base == "" { // it was not made, or not completed
 		return nil, &os.PathError{Op: "open", Path: run.Dir, Err: os.ErrNotExist}
 	}
 	if tip, err := r.mendBranch(ctx, run); err != nil {
@@ -303,7 +302,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	})
 }
 
-// began is when the run was, or may have been, the first to write into the repository.
+// began gives the earliest time at which the run may have written into the repository.
 func (run *Run) began() time.Time {
 	for _, name := range []string{filepath.Join(run.repo.common, filepath.FromSlash(privateRef(run.ID, "start"))), run.root} {
 		if info, err := os.Stat(name); err == nil {
@@ -313,12 +312,13 @@ func (run *Run) began() time.Time {
 	return time.Time{}
 }
 
-// remake makes the run's worktree anew from its branch where it is gone, or was never
+// remake makes the run's worktree anew from its branch if it is gone, or was never
 // complete. Two private names say, to later lives too, why there is no worktree. "removed"
-// is written before the run removes its own, in which nothing is uncommitted, and deleted
-// when there is one again. "remade" is written before a worktree is made anew that the run
-// did not remove, and deleted when the loss is on record. What stands in the place of the
-// worktree is never deleted unless git has all of it: somebody may have worked there.
+// is written before the run removes its own worktree, in which nothing is uncommitted, and
+// deleted when there is one again. "remade" is written before a worktree is made anew that
+// the run did not remove, and deleted when the loss is on record. What is found in the
+// place of the worktree is never deleted unless git has all of it: somebody may have worked
+// there.
 func (r *Repo) remake(ctx context.Context, run *Run) error {
 	return r.locked(ctx, func() error {
 		removed, err := r.commit(ctx, r.dir, privateRef(run.ID, "removed"))
@@ -351,7 +351,7 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 		if err := run.markRemade(ctx); err != nil {
 			return err
 		}
-		if removed == "" { // else it was committed, or taken away by a merge
+		if removed == "" { // otherwise those files were committed, or a merge deleted them
 			if err := run.restore(ctx); err != nil {
 				return err
 			}
@@ -363,9 +363,9 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 	})
 }
 
-// worktreeGone says whether the run's worktree has to be made anew; what is in its place
-// is moved aside, unless git was making it. again: an earlier life began to, and may have
-// brought only a part of its files.
+// worktreeGone reports whether the run's worktree has to be made anew. What is in its place
+// is moved aside, unless git was just making it. again says that an earlier life began to
+// make it, and may have written only a part of its files.
 func (r *Repo) worktreeGone(ctx context.Context, run *Run, again bool) (bool, error) {
 	e, err := r.registered(ctx, run.Dir)
 	if err != nil {
@@ -376,7 +376,7 @@ func (r *Repo) worktreeGone(ctx context.Context, run *Run, again bool) (bool, er
 		if err != nil || whole && !again {
 			return false, err
 		}
-		if whole { // what a life before this one brought need not be kept
+		if whole { // what an earlier life wrote need not be kept
 			if dirty, err := r.dirty(ctx, run.Dir); err != nil || len(dirty) == 0 {
 				return true, err
 			}
@@ -388,9 +388,9 @@ func (r *Repo) worktreeGone(ctx context.Context, run *Run, again bool) (bool, er
 	return true, nil
 }
 
-// markRemade has the marks of the worktree that is gone say what is true of the new one.
-// They stay true where no agents were merged since: a commit of a step that was cut
-// short is still to be taken back.
+// markRemade makes the marks of the lost worktree true for the new one. If no agents were
+// merged since, they are still true: the commit of a step that was cut short is still to be
+// undone.
 func (run *Run) markRemade(ctx context.Context) error {
 	merged, err := run.repo.commit(ctx, run.repo.dir, privateRef(run.ID, "tree"))
 	if err != nil {
@@ -409,7 +409,7 @@ func (run *Run) markRemade(ctx context.Context) error {
 	return run.dropRefs(ctx, "tree")
 }
 
-// note writes a private name that says something by being there, and has it on the disk.
+// note writes a private name, whose existence says something, and syncs it to the disk.
 func (run *Run) note(ctx context.Context, name string) error {
 	if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", privateRef(run.ID, name), cmp.Or(run.Base, "refs/heads/"+run.Branch)); err != nil {
 		return err
@@ -417,7 +417,7 @@ func (run *Run) note(ctx context.Context, name string) error {
 	return run.repo.Sync(ctx)
 }
 
-// dropRefs deletes private names that there may be.
+// dropRefs deletes private names, if they exist.
 func (run *Run) dropRefs(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", "-d", privateRef(run.ID, name)); err != nil {
@@ -427,7 +427,7 @@ func (run *Run) dropRefs(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Told says that it is on record what was lost with the worktree that is Remade.
+// Told says that the loss of the worktree that was Remade is on record.
 func (run *Run) Told(ctx context.Context) error {
 	if !run.Remade {
 		return nil
@@ -435,8 +435,9 @@ func (run *Run) Told(ctx context.Context) error {
 	return run.dropRefs(ctx, "remade")
 }
 
-// restore has in a worktree that was made anew what was uncommitted in it when the agents
-// started, but for the files that the branch has changed since, or that a merge took away.
+// restore brings back, in a worktree that was made anew, what was uncommitted when the
+// agents started. It leaves out files that the branch has changed since, or that a merge
+// deleted.
 func (run *Run) restore(ctx context.Context) error {
 	r, s := run.repo, run.snap
 	if s == nil || s.base == s.head {
@@ -507,17 +508,17 @@ func (r *Repo) recall(ctx context.Context, run *Run) (err error) {
 	return err
 }
 
-// target gives the ref of the branch that a run started from; "" where it has none.
+// target gives the ref of the branch that a run started from; "" if it has none.
 func (r *Repo) target(ctx context.Context, id string) (string, error) {
 	ref, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(id, "target"))
 	if status(err) > 0 {
-		return "", nil // there is none, or it did not get to the disk: the run never began
+		return "", nil // the run has none, or it was not on the disk yet: then the run never began
 	}
 	return ref, err
 }
 
-// mergedInto gives where the run's work goes: its target, or the user's HEAD
-// where it has none.
+// mergedInto gives the branch that the run's work is merged into: its target, or the user's
+// HEAD if it has none.
 func (run *Run) mergedInto(ctx context.Context) ([]string, error) {
 	if run.Target == "" {
 		return []string{"HEAD"}, nil
@@ -529,8 +530,8 @@ func (run *Run) mergedInto(ctx context.Context) ([]string, error) {
 	return []string{id}, nil
 }
 
-// tips gives what holds the merged work of agents: the run's branch, and the
-// HEAD of its worktree, which a step may have put on another branch.
+// tips gives the commits that hold the merged work of agents: the run's branch, and the
+// HEAD of its worktree, which a step may have switched to another branch.
 func (run *Run) tips(ctx context.Context) ([]string, error) {
 	names := []string{"refs/heads/" + run.Branch}
 	if _, err := os.Stat(filepath.Join(run.Dir, ".git")); run.Dir == "" || err != nil {

@@ -14,33 +14,33 @@ import (
 	"time"
 )
 
-// This file is what several machines do that have one run: each has a clone of the
-// repository, with the run in it. They agree elsewhere, one after another, about where
-// the run's branch is. A machine tells the others of a merge before its own branch moves
-// ([MergeOptions].Publish), and takes theirs over by [Run.Advance].
+// This file has what machines do that share one run. Each has a clone of the repository,
+// with the run in it. They agree elsewhere, one after another, where the run's branch is. A
+// machine tells the others about a merge before its own branch moves
+// ([MergeOptions].Publish), and takes over their merges with [Run.Advance].
 
-// ErrMoved is the error of a merge that was not published, as another machine moved the
+// ErrMoved is the error of a merge that was not published because another machine moved the
 // run's branch first.
 var ErrMoved = errors.New("another machine has moved the branch of the run")
 
 // Move is a step of the run's branch from one commit to the next.
 type Move struct {
 	From, To string
-	// Gone are the files that it takes away of what setup left uncommitted: mode, blob and
-	// path, a NUL after each.
+	// Gone are the files that setup left uncommitted and that the merge deletes: mode, blob
+	// and path, each ended by NUL.
 	Gone string
 }
 
-// Share has pull called before each merge. It calls [Run.Advance] for all that other
-// machines have done since. home is where a person finds the branches of the run.
+// Share sets pull, which is called before each merge. pull calls [Run.Advance] for all that
+// other machines have done since. home is where a person finds the branches of the run.
 func (run *Run) Share(home string, pull func(ctx context.Context) error) {
 	run.pull, run.repo.home = pull, home
 }
 
-// Alone runs f while nothing is merged into the run.
+// Alone runs f while no merge into the run is in progress.
 func (run *Run) Alone(ctx context.Context, f func() error) error { return run.queue.while(ctx, f) }
 
-// Advance has the run's branch where another machine has moved it. The caller is in
+// Advance moves the run's branch to where another machine has moved it. The caller is in
 // [Run.Alone], or in a merge. The run's worktree follows later.
 func (run *Run) Advance(ctx context.Context, m Move) error {
 	if err := run.detach(ctx); err != nil {
@@ -71,19 +71,19 @@ func goneFiles(gone []goneFile) string {
 	return b.String()
 }
 
-// Standing is where a run is, for a machine that does not have it.
+// Standing is the state of a run, for a machine that does not have the run.
 type Standing struct {
 	Base   string // the commit that it started from
 	Target string // the branch that the user was on; "" for none
 	Tip    string // of its branch; "" where only its items have branches
-	// Head and Snapshot are what Standing of its worktree gave last; "" where nobody has
+	// Head and Snapshot are the last results of Standing for its worktree; "" if nobody has
 	// asked. Moves are the merges since then.
 	Head, Snapshot string
 	Moves          []Move
 }
 
-// Standing gives the tip of the run's branch, and a commit on top of it of what is
-// uncommitted in its worktree; the tip again where nothing is.
+// Standing gives the tip of the run's branch, and a commit on top of it that has what is
+// uncommitted in its worktree. Both are the tip if nothing is uncommitted.
 func (run *Run) Standing(ctx context.Context) (tip, snapshot string, err error) {
 	if err := run.Follow(ctx); err != nil {
 		return "", "", err
@@ -95,8 +95,8 @@ func (run *Run) Standing(ctx context.Context) (tip, snapshot string, err error) 
 	return tip, snapshot, err
 }
 
-// Carry has a run in the repository for [Repo.OpenRun], which makes its worktree. All
-// commits of it are there.
+// Carry sets up a run in the repository for [Repo.OpenRun], which makes its worktree. The
+// repository has all commits of the run already.
 func (r *Repo) Carry(ctx context.Context, id string, s Standing) error {
 	if err := checkRunID(id); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (r *Repo) Carry(ctx context.Context, id string, s Standing) error {
 	})
 }
 
-// Bring has the branch of a run, with the commits that other machines made, where a
-// person merges it. A branch that has commits of its own is an error.
+// Bring sets up the branch of a run, with the commits that other machines made, where a
+// person merges it. If there is a branch that has other commits, that is an error.
 func (r *Repo) Bring(ctx context.Context, id string, s Standing) error {
 	old, err := r.commit(ctx, r.dir, "refs/heads/"+runBranch(id))
 	if err != nil {
@@ -160,8 +160,8 @@ func (r *Repo) Bring(ctx context.Context, id string, s Standing) error {
 	return r.Sync(ctx)
 }
 
-// Name makes a branch of a run's item at a commit, under its name or, where something
-// else has that, under the name and a number.
+// Name makes a branch of a run's item at a commit. If something else has the name, the
+// branch gets a number as well.
 func (r *Repo) Name(ctx context.Context, branch, commit string) error {
 	if !strings.HasPrefix(branch, itemBranches) {
 		return fmt.Errorf("%s is no branch of an item", branch)
@@ -175,29 +175,29 @@ func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
 	return r.commit(ctx, r.dir, "refs/heads/"+name)
 }
 
-// Has says whether the repository has a commit.
+// Has reports whether the repository has a commit.
 func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 	id, err := r.commit(ctx, r.dir, commit)
 	return id != "", err
 }
 
-// Origin is a repository for those who clone it.
+// Origin describes a repository for machines that clone it.
 type Origin struct {
 	Base   string `json:"base"`             // the commit of HEAD
-	Branch string `json:"branch,omitempty"` // that HEAD is on; "" where it is detached
-	Prefix string `json:"prefix,omitempty"` // of the directory that is worked in, below the top
+	Branch string `json:"branch,omitempty"` // that HEAD is on; "" if it is detached
+	Prefix string `json:"prefix,omitempty"` // of the working directory, below the top
 	Dir    string `json:"dir"`              // the top, on the machine that has it
 	Format string `json:"format"`           // of its objects
-	// Shallow are commits whose parents it does not have, each in a line.
+	// Shallow are commits whose parents the repository does not have, one in each line.
 	Shallow string `json:"shallow,omitempty"`
-	// Name and Email are who commits there; "" where git is not told.
+	// Name and Email are the author of commits there; "" if git has none configured.
 	Name  string `json:"name,omitempty"`
 	Email string `json:"email,omitempty"`
 	// LeftOut are the files that are uncommitted.
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
-// Origin tells of the repository as it is now; the error is [ErrUnborn] where there is no
+// Origin describes the repository as it is now. The error is [ErrUnborn] if there is no
 // commit.
 func (r *Repo) Origin(ctx context.Context) (o Origin, err error) {
 	now, err := r.State(ctx, r.dir)
@@ -236,7 +236,7 @@ func (r *Repo) Pack(ctx context.Context, w io.Writer, commits, others []string) 
 	return r.pipe(ctx, strings.NewReader(revs.String()), w, "pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q")
 }
 
-// Unpack reads the objects that Pack wrote. large keeps them together.
+// Unpack reads the objects that Pack wrote. With large, they stay in one pack.
 func (r *Repo) Unpack(ctx context.Context, pack io.Reader, large bool) error {
 	if large {
 		return r.pipe(ctx, pack, io.Discard, "index-pack", "--stdin", "--fix-thin")
@@ -244,7 +244,7 @@ func (r *Repo) Unpack(ctx context.Context, pack io.Reader, large bool) error {
 	return r.pipe(ctx, pack, io.Discard, "unpack-objects", "-q")
 }
 
-// pipe runs a git command between a reader and a writer.
+// pipe runs a git command that reads from in and writes to out.
 func (r *Repo) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, "git", append(slices.Clone(ourConfig), args...)...)
 	var errOut bytes.Buffer
@@ -258,9 +258,9 @@ func (r *Repo) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...st
 	return nil
 }
 
-// Clone makes a repository in a directory of which there is nothing yet, from what Pack
-// wrote of the commit o.Base, and checks that out. It goes with its machine, which has
-// nothing in it that is not elsewhere: nothing is synced.
+// Clone makes a repository in a new directory from what Pack wrote of the commit o.Base,
+// and checks that commit out. Nothing is synced: everything in the clone is also elsewhere,
+// and the clone is lost with its machine.
 func Clone(ctx context.Context, dir string, o Origin, pack io.Reader) (*Repo, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func Clone(ctx context.Context, dir string, o Origin, pack io.Reader) (*Repo, er
 	return OpenClone(ctx, work)
 }
 
-// OpenClone opens what Clone made, or the directory o.Prefix in it.
+// OpenClone opens the repository that Clone made, or the directory o.Prefix in it.
 func OpenClone(ctx context.Context, dir string) (*Repo, error) {
 	r, err := Open(ctx, dir)
 	if err == nil {

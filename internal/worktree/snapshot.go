@@ -16,19 +16,19 @@ import (
 type snapshot struct {
 	head string // the run's HEAD at that time
 	base string // the snapshot's commit on top of it; head itself if nothing was uncommitted
-	// files are what the snapshot brought: how they were in head, by path.
+	// files are the files that the snapshot added or changed: how they were in head, by
+	// path.
 	files map[string]blob
 }
 
-// blob is a file in a tree; the zero blob stands for none.
+// blob is a file in a tree; the zero blob means no file.
 type blob struct{ mode, id string }
 
-// Frozen says whether there is a snapshot that agents start from.
+// Frozen reports whether there is a snapshot that agents start from.
 func (run *Run) Frozen() bool { return run.snap != nil }
 
-// Freeze takes the snapshot that agents start from: the run's HEAD and what is
-// uncommitted in its worktree now. A later call takes a new one, for the agents
-// that come after it.
+// Freeze takes the snapshot that agents start from: the run's HEAD and what is uncommitted
+// in its worktree now. A later call takes a new one, for agents that start later.
 func (run *Run) Freeze(ctx context.Context) error {
 	if err := run.Follow(ctx); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (run *Run) takeSnapshot(ctx context.Context) (*snapshot, error) {
 // snapshotMessage is the message of the commit of what is uncommitted when agents start.
 const snapshotMessage = "bide: files that were uncommitted when the map started"
 
-// present gives the HEAD of the run's worktree, and a commit on top of it of what is
-// uncommitted there; HEAD again where nothing is.
+// present gives the HEAD of the run's worktree, and a commit on top of it that has what is
+// uncommitted there. Both are HEAD if nothing is uncommitted.
 func (run *Run) present(ctx context.Context) (head, base string, err error) {
 	r := run.repo
 	p, err := r.Mark(ctx, run.Dir)
@@ -159,9 +159,9 @@ func (r *Repo) writeTree(ctx context.Context, top string) (tree string, err erro
 	return strings.TrimSpace(out), err
 }
 
-// copyIndex copies the index of a working tree to a file beside it. The copy
-// keeps the time of the original: git takes a file for unchanged by its size
-// and time only if it is older than the index.
+// copyIndex copies the index of a working tree to a file beside it. The copy keeps the time
+// of the original: git trusts size and time to see that a file is unchanged only if the
+// file is older than the index.
 func (r *Repo) copyIndex(ctx context.Context, top string) (path string, drop func() error, err error) {
 	out, err := r.gitDir(ctx, top)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *Repo) copyIndex(ctx context.Context, top string) (path string, drop fun
 // process follows.
 const indexDirs = "bide-index-"
 
-// dropIndexes removes those of processes that have ended.
+// dropIndexes removes the copies that belong to processes which have ended.
 func dropIndexes(admin string) {
 	dirs, _ := subdirs(admin)
 	for _, dir := range dirs {
@@ -192,13 +192,13 @@ func dropIndexes(admin string) {
 		of, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(of)
 		if ours && err == nil && pid != os.Getpid() && !alive(pid) {
-			_ = os.RemoveAll(dir) // it is looked for again
+			_ = os.RemoveAll(dir) // a later call tries again
 		}
 	}
 }
 
-// gitDir gives the private git directory of a working tree; git is asked where
-// it is no worktree of ours, or the directory is not its top.
+// gitDir gives the private git directory of a working tree. Git is asked if the directory
+// is not the top of a worktree of ours.
 func (r *Repo) gitDir(ctx context.Context, dir string) (string, error) {
 	if admin, err := adminDir(dir); err == nil {
 		return admin, nil
@@ -221,8 +221,8 @@ func copyFile(from, to string) error {
 	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
-// snapshotAt gives the snapshot that an agent started from, which may be that of an
-// earlier life of the run; nil where it started from a commit of the run.
+// snapshotAt gives the snapshot that an agent started from, perhaps in an earlier life of
+// the run. It gives nil if the agent started from a commit of the run.
 func (run *Run) snapshotAt(ctx context.Context, base string) (*snapshot, error) {
 	run.mu.Lock()
 	s := run.snap
@@ -244,15 +244,15 @@ func (run *Run) snapshotAt(ctx context.Context, base string) (*snapshot, error) 
 	return run.repo.loadSnapshot(ctx, head, base)
 }
 
-// withoutSnapshot writes the commits from the run's HEAD to tip anew without
-// what only the snapshot at base brought, and gives the new tip. Authors, dates and
-// messages stay; signatures cannot.
+// withoutSnapshot rewrites the commits from the run's HEAD to tip without what only the
+// snapshot at base brought, and gives the new tip. Authors, dates and messages are kept;
+// signatures cannot be kept.
 func (run *Run) withoutSnapshot(ctx context.Context, tip, base string) (string, error) {
 	s, err := run.snapshotAt(ctx, base)
 	if err != nil || s == nil || s.base == s.head {
 		return tip, err
 	}
-	// Not in run.Dir: the worktree may be gone already.
+	// Not in run.Dir: the worktree may no longer exist.
 	out, err := run.repo.git(ctx, run.repo.dir, "rev-list", "--topo-order", "--reverse", tip, "^"+s.head)
 	if err != nil {
 		return "", err
@@ -272,7 +272,7 @@ func (run *Run) withoutSnapshot(ctx context.Context, tip, base string) (string, 
 	return tip, nil
 }
 
-// rewrite writes one commit anew, on rewritten parents.
+// rewrite rewrites one commit on rewritten parents.
 func (r *Repo) rewrite(ctx context.Context, s *snapshot, id string, renamed map[string]string) (string, error) {
 	tree, err := r.cleanTree(ctx, s, id)
 	if err != nil {
@@ -305,8 +305,8 @@ func (r *Repo) rewrite(ctx context.Context, s *snapshot, id string, renamed map[
 	return strings.TrimSpace(out), err
 }
 
-// cleanTree gives the tree of a commit with the files of the snapshot put back
-// to how they were before it, except those that the commit changed.
+// cleanTree gives the tree of a commit without the snapshot's changes: its files are as
+// they were before the snapshot, except those that the commit changed.
 func (r *Repo) cleanTree(ctx context.Context, s *snapshot, id string) (tree string, err error) {
 	changes, err := r.diffTrees(ctx, s.base, id)
 	if err != nil {
@@ -334,7 +334,7 @@ func (r *Repo) cleanTree(ctx context.Context, s *snapshot, id string) (tree stri
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")}
 	for _, c := range []call{
 		{args: []string{"read-tree", id}},
-		// First what goes, so that a directory can take the place of a file.
+		// Removals come first, so that a directory can take the place of a file.
 		{args: []string{"update-index", "-z", "--index-info"}, stdin: gone.String() + back.String()},
 	} {
 		c.dir, c.env = r.dir, env

@@ -12,10 +12,10 @@ import (
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
-// A git that is killed leaves its lock files, and each that comes after it is refused.
-// Those that only bide and the steps of its runs can have made are removed when they are
-// in the way, and by the next life of a run; those that the user's git makes as well only
-// by the next life, which tells of it.
+// A git that is killed leaves its lock files, and every later git is refused. Lock files
+// that only bide and the steps of its runs can have made are removed when they are in the
+// way, and by the next life of a run. Lock files that the user's git makes as well are
+// removed only by the next life, which reports it.
 
 // dropStale deletes the lock files that a killed git left for the run's
 // worktree and its branches.
@@ -28,8 +28,8 @@ func (run *Run) dropStale() error {
 	return dropStale(admin, filepath.Join(heads, filepath.FromSlash(run.Branch)+".lock"), filepath.Join(heads, filepath.FromSlash(run.Branch+besideSuffix)+".lock"))
 }
 
-// dropStale deletes the lock files that a killed git left in the private git
-// directory of a worktree, and others. No process of ours works there any more.
+// dropStale deletes the lock files that a killed git left in the private git directory of a
+// worktree, and the others that are named. No process of ours works there any more.
 func dropStale(admin string, others ...string) error {
 	return dropLocks(append(others, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"))...)
 }
@@ -43,10 +43,10 @@ func dropLocks(names ...string) error {
 	return nil
 }
 
-// unlock removes the lock files that a git of an earlier life of the run left when it
-// was killed: those of the run, and those that all share (of packed refs, of the user's
-// checkout and its branch), if they are younger than the run, and no process has them
-// open. It gives those of the second kind.
+// unlock removes the lock files that a killed git of an earlier life of the run left: those
+// of the run, and shared ones (of packed refs, of the user's checkout and its branch) if
+// they are younger than the run and no process has them open. It gives the shared ones that
+// it removed.
 func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err error) {
 	own := []string{filepath.Join(r.common, filepath.FromSlash(privateRefs+run.ID)), filepath.Join(r.common, "refs", "heads", filepath.FromSlash(itemBranches+run.ID))}
 	var locks []string
@@ -61,7 +61,7 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 	if err := dropLocks(append(locks, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
 		return nil, err
 	}
-	if admin, err := adminDir(run.Dir); err == nil && filepath.Dir(admin) == filepath.Join(r.common, "worktrees") { // else a power cut has torn the link
+	if admin, err := adminDir(run.Dir); err == nil && filepath.Dir(admin) == filepath.Join(r.common, "worktrees") { // a power cut may have damaged the link
 		if err := dropStale(admin); err != nil {
 			return nil, err
 		}
@@ -93,8 +93,8 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 	return removed, nil
 }
 
-// deadLock says whether a lock file was made since a time by a process that has ended. A
-// process that lives has it open, or is a git that began before the file was made and
+// deadLock reports whether a lock file was made after a time by a process that has ended. A
+// living process has the file open, or is a git that began before the file was made and
 // works in one of the directories: git has closed the lock of packed refs, and that of the
 // index while an editor is open. A young file is given a second.
 func deadLock(ctx context.Context, name string, since time.Time, dirs ...string) (bool, error) {
@@ -129,15 +129,15 @@ func deadLock(ctx context.Context, name string, since time.Time, dirs ...string)
 	}
 }
 
-// inTheWay finds in git's words the lock file that it could not make.
+// inTheWay finds, in an error message of git, the lock file that git could not make.
 var inTheWay = pattern.Lazy(`Unable to create '([^'\n]+\.lock)': File exists`)
 
 // isLocked reports whether git was refused because of a lock file.
 func isLocked(err error) bool { return err != nil && inTheWay().MatchString(err.Error()) }
 
-// freed removes the lock file that refused a call of git in a directory, where it is in a
-// place of ours, nobody holds it, and it was made in this life. It says whether the call
-// is worth another try.
+// freed removes the lock file that stopped a call of git in a directory, if the file is in
+// a place of ours, no process holds it, and it was made in this life. It reports whether
+// the call should be tried again.
 func (r *Repo) freed(ctx context.Context, dir string, refused error) bool {
 	git, ok := errors.AsType[*GitError](refused)
 	if !ok {
@@ -151,7 +151,8 @@ func (r *Repo) freed(ctx context.Context, dir string, refused error) bool {
 	return err == nil && dead && dropLocks(found[1]) == nil
 }
 
-// isOurs says whether a lock file is of a ref of bide's, or of the worktree of a run.
+// isOurs reports whether a lock file belongs to a ref of bide's, or to the worktree of a
+// run.
 func (r *Repo) isOurs(name, dir string) bool {
 	for _, refs := range []string{privateRefs, "refs/heads/" + runBranches, "refs/heads/" + itemBranches} {
 		if strings.HasPrefix(name, filepath.Join(r.common, filepath.FromSlash(refs))+string(filepath.Separator)) {

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stamps are what the file system says of all that is in a worktree while it is as
-// the snapshot has it. An agent after which it says the same has changed nothing
-// there: git need not be asked, which takes two processes. A map of 100 items that change
-// nothing takes twice as much processor time where it is asked (medians of 5 pairs).
+// stamps are what the file system says about every file in a worktree that is at the
+// snapshot. If it says the same after an agent, the agent has changed nothing there, and
+// git need not be asked, which takes two processes. A map of 100 items that change nothing
+// takes twice as much processor time with git (medians of 5 pairs).
 type stamps []stamp
 
-// stamp is what changes with a file or a directory. Nobody can set the time of the
+// stamp is what changes when a file or a directory changes. Nobody can set the time of the
 // last change.
 type stamp struct {
 	path         string
@@ -27,20 +27,20 @@ type stamp struct {
 }
 
 const (
-	// mostStamps is how large a worktree may be: about there, to look at each file takes
-	// three quarters of the time that git's two processes take.
+	// mostStamps is how large a worktree may be. At about that size, looking at each file
+	// takes three quarters of the time of git's two processes.
 	mostStamps = 4000
-	// ticks is how long ago the last change has to be: another one would be told
-	// apart from it, whatever the tick of the system's clock.
+	// ticks is how old the last change has to be: a new change then has a different time,
+	// whatever the tick of the system's clock.
 	ticks = 50 * time.Millisecond
-	// seconds is the same where the file system counts in seconds.
+	// seconds is the same for a file system that counts in seconds.
 	seconds = 2 * time.Second
 )
 
-// stamps are those of a slot; nil where there is none to go by.
+// stamps gives the stamps of a slot; nil if they cannot be relied on.
 func (run *Run) stamps(s *slot) stamps {
 	if mayHaveModules(s.dir, s.admin) {
-		return nil // they change elsewhere too
+		return nil // submodules change outside the worktree too
 	}
 	now := time.Now()
 	var out stamps

@@ -2,7 +2,7 @@
 
 package worktree
 
-// stamps are not taken here: git is asked.
+// stamps are not taken here; git is asked instead.
 type stamps []struct{}
 
 func (run *Run) stamps(*slot) stamps { return nil }

@@ -14,10 +14,11 @@ import (
 )
 
 // Git has one stash for all worktrees. What a step stashes and does not take back is in no
-// merge, and any other item can take it; one that takes the last entry may take the user's.
+// merge, and any other item can take it. An item that takes the last entry may take the
+// user's.
 
-// Stashed gives the commits that are in the stash and were stashed since the run began, in
-// worktrees of runs: the HEAD of these is on no branch, or on one of bide's. It gives none
+// Stashed gives the commits in the stash that were stashed since the run began, in
+// worktrees of runs: their HEAD is on no branch, or on one of bide's. It leaves out commits
 // whose files are in the run's branch as well.
 func (run *Run) Stashed(ctx context.Context) (ids []string, err error) {
 	all, err := run.repo.Stash()
@@ -38,7 +39,7 @@ func (run *Run) Stashed(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// hasFiles says whether what a commit changed is in the run's branch as well.
+// hasFiles reports whether what a commit changed is in the run's branch as well.
 func (run *Run) hasFiles(ctx context.Context, id string) (bool, error) {
 	did, err := run.repo.diffTrees(ctx, id+"^1", id)
 	if err != nil || len(did) == 0 {
@@ -80,8 +81,8 @@ func (r *Repo) Stash() (list []StashEntry, err error) {
 	return list, err
 }
 
-// StashStamp is another text each time after the stash was used, also where what was put
-// there was taken again.
+// StashStamp gives a text that differs after each use of the stash, also if an entry was
+// put there and taken again.
 func (r *Repo) StashStamp() (stamp string) {
 	for _, name := range []string{"logs/refs", "logs/refs/stash", "refs/stash"} {
 		if info, err := os.Lstat(filepath.Join(r.common, filepath.FromSlash(name))); err == nil {
@@ -99,8 +100,8 @@ func (r *Repo) Unstash(ctx context.Context, e StashEntry) error {
 	})
 }
 
-// Took reports whether the work of the run, or what is kept of its items, has a file as an
-// entry of the stash has it: a step has taken it from there.
+// Took reports whether the work of the run, or the kept work of its items, has a file as an
+// entry of the stash has it: then a step has taken the file from the stash.
 func (run *Run) Took(ctx context.Context, e StashEntry) (bool, error) {
 	r := run.repo
 	has := map[string]blob{}

@@ -19,13 +19,13 @@ type State struct {
 
 	dirty    []string // all that differ in any way, in git's order
 	unmerged []string // in conflict
-	// unmoved are submodules at a commit that the index does not name, where no step has
-	// brought them: that is no change.
+	// unmoved are submodules at a commit that the index does not name, although no step has
+	// moved them: that is no change.
 	unmoved []string
 }
 
-// State reads the state of the working tree of a directory; of one of ours, whatever a step
-// has hidden there.
+// State reads the state of the working tree of a directory. In a worktree of ours, it also
+// sees what a step has hidden from git.
 func (r *Repo) State(ctx context.Context, dir string) (State, error) {
 	if err := r.unhide(ctx, dir); err != nil {
 		return State{}, err
@@ -50,12 +50,12 @@ func (r *Repo) State(ctx context.Context, dir string) (State, error) {
 	return s, nil
 }
 
-// isModule says whether an entry of git status is of a submodule.
+// isModule reports whether an entry of git status describes a submodule.
 func isModule(row string) bool { return strings.HasPrefix(row, "1 ") && row[min(5, len(row)-1)] == 'S' }
 
-// add takes in one entry of git status. An ordinary one is
-// "1 XY sub mH mI mW hH hI path", an unmerged one has two more fields. sub is "SCMU" of a
-// submodule: at another commit, with modified files, with untracked ones.
+// add adds one entry of git status. An ordinary entry is "1 XY sub mH mI mW hH hI path"; an
+// unmerged one has two more fields. For a submodule, sub is "SCMU": at another commit, with
+// modified files, with untracked files.
 func (s *State) add(row string, unmoved map[string]bool) {
 	kind, rest, _ := strings.Cut(row, " ")
 	switch kind {
@@ -77,7 +77,7 @@ func (s *State) add(row string, unmoved map[string]bool) {
 			return
 		}
 		path, inIndex, inTree := f[fields-1], f[0][0], f[0][1]
-		if still, known := unmoved[path]; known && inTree == 'M' { // what is in it is told apart
+		if still, known := unmoved[path]; known && inTree == 'M' { // changes inside the submodule are counted separately
 			if still {
 				s.unmoved = append(s.unmoved, path)
 			}

@@ -14,27 +14,30 @@ import (
 	"strings"
 )
 
-// A worktree has the git directories of its submodules in its own private one, and git
-// removes them with it. So what a step did in a submodule and no other repository has is
-// moved to a directory of the run, as a repository that a step made is (repositories.go).
+// A worktree has the git directories of its submodules in its own private git directory,
+// and git removes them with it. So what a step did in a submodule and no other repository
+// has is moved to a directory of the run, like a repository that a step made
+// (repositories.go).
 //
-// The commit that a submodule is at is a change of the worktree, which bide commits for a
-// step that left it. But a submodule also is at another commit than its worktree names where
-// that was merged or moved: where a submodule was when nobody had changed it is noted, and
-// what still is there is nobody's work.
+// If a submodule is at another commit than before, that is a change of the worktree, and
+// bide commits it for a step that did not. But after a merge or a move, a submodule may be
+// at a commit that its worktree does not name, although no step changed it. So bide notes
+// where a submodule was before any step changed it. If it is still there, it is nobody's
+// work.
 
-// modulesDir has the git directories of submodules, in that of their repository.
+// modulesDir has the git directories of submodules, inside the git directory of their
+// repository.
 const modulesDir = "modules"
 
 // module is a submodule of a worktree, or of one of its submodules.
 type module struct {
 	git  string // its git directory
-	dir  string // its working tree; "" where it has none
-	path string // relative to the worktree, with "/"; its name where it has no working tree
-	in   bool   // it is one of a submodule
+	dir  string // its working tree; "" if it has none
+	path string // relative to the worktree, with "/"; its name if it has no working tree
+	in   bool   // it is inside another submodule
 }
 
-// mayHaveModules says whether a worktree with this private git directory may have a
+// mayHaveModules reports whether a worktree with this private git directory may have a
 // submodule that was fetched.
 func mayHaveModules(top, admin string) bool {
 	for _, name := range []string{filepath.Join(admin, modulesDir), filepath.Join(top, ".gitmodules")} {
@@ -45,11 +48,11 @@ func mayHaveModules(top, admin string) bool {
 	return false
 }
 
-// modules gives the submodules of a worktree that were fetched; one comes before those in
-// it.
+// modules gives the submodules of a worktree that were fetched. A submodule comes before
+// those inside it.
 func (r *Repo) modules(ctx context.Context, top, admin string) ([]module, error) {
 	var all []module
-	for _, path := range modulePaths(top) { // a step may have cloned one to its place
+	for _, path := range modulePaths(top) { // a step may have cloned a repository there
 		dir := filepath.Join(top, filepath.FromSlash(path))
 		if info, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && info.IsDir() {
 			all = append(all, module{git: filepath.Join(dir, ".git"), dir: dir, path: path})
@@ -79,28 +82,28 @@ func (r *Repo) modules(ctx context.Context, top, admin string) ([]module, error)
 	return all, nil
 }
 
-// moduleDirs finds the git directories below a directory of such.
+// moduleDirs finds the git directories of submodules below a directory.
 func moduleDirs(dir string) (list []string) {
-	dirs, _ := subdirs(dir) // one that cannot be read cannot be kept
+	dirs, _ := subdirs(dir) // a directory that cannot be read cannot be kept
 	for _, d := range dirs {
 		if _, err := os.Lstat(filepath.Join(d, "HEAD")); err == nil {
 			list = append(append(list, d), moduleDirs(filepath.Join(d, modulesDir))...)
-		} else { // of a name with a "/"
+		} else { // part of a name with a "/"
 			list = append(list, moduleDirs(d)...)
 		}
 	}
 	return list
 }
 
-// standsFile has, in the private git directory of a worktree, how its submodules were when
-// no step had changed them.
+// standsFile is in the private git directory of a worktree. It says how the worktree's
+// submodules were before any step changed them.
 const standsFile = "bide-submodules"
 
-// stand is how a submodule is: its commit, and digests of what is uncommitted in it, and of
-// what it ignores.
+// stand is the state of a submodule: its commit, and digests of what is uncommitted and of
+// what is ignored in it.
 type stand struct{ Head, Dirty, Ignored string }
 
-// standing says how a submodule is now.
+// standing gives the state of a submodule now.
 func (r *Repo) standing(ctx context.Context, m module) (s stand, err error) {
 	if m.dir == "" {
 		return s, nil
@@ -129,7 +132,7 @@ func digest(rows []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// stands gives how the submodules of a worktree are.
+// stands gives the states of the submodules of a worktree.
 func (r *Repo) stands(ctx context.Context, top, admin string) (map[string]stand, error) {
 	all, err := r.modules(ctx, top, admin)
 	if err != nil {
@@ -144,8 +147,8 @@ func (r *Repo) stands(ctx context.Context, top, admin string) (map[string]stand,
 	return now, nil
 }
 
-// noteStands notes how the submodules of a worktree are, that nobody's work is in: all of
-// them, or those that are named.
+// noteStands records the states of the submodules of a worktree, all of them or those that
+// are named. They have nobody's work.
 func (r *Repo) noteStands(ctx context.Context, top string, only ...string) error {
 	admin, err := adminDir(top)
 	if err != nil || !mayHaveModules(top, admin) {
@@ -174,8 +177,8 @@ func (r *Repo) noteStands(ctx context.Context, top string, only ...string) error
 	return replace(filepath.Join(admin, standsFile), text)
 }
 
-// noteMerged notes how the submodules of the run's worktree are of which merges name another
-// commit, from the commit old to tip: they stay where they are.
+// noteMerged records the states of those submodules of the run's worktree for which the
+// merges from the commit old to tip name another commit: the submodules are not moved.
 func (run *Run) noteMerged(ctx context.Context, old, tip string) error {
 	admin, err := adminDir(run.Dir)
 	if err != nil || !mayHaveModules(run.Dir, admin) {
@@ -204,14 +207,14 @@ func notedStands(admin string) (map[string]stand, error) {
 		return noted, nil
 	}
 	if err == nil && json.Unmarshal(text, &noted) != nil {
-		return map[string]stand{}, nil // a power cut took it
+		return map[string]stand{}, nil // a power cut damaged the file
 	}
 	return noted, err
 }
 
-// unmoved gives the submodules of a worktree, or of the one that a directory is in, and says
-// of each whether it is at the commit at which it was when no step had changed it. Of a
-// working tree of the user it gives none.
+// unmoved gives the submodules of the worktree that a directory is in, and for each whether
+// it is still at the commit where it was before any step changed it. For a working tree of
+// the user it gives none.
 func (r *Repo) unmoved(ctx context.Context, dir string) (map[string]bool, error) {
 	admin, err := r.gitDir(ctx, dir)
 	if err != nil {
@@ -233,7 +236,7 @@ func (r *Repo) unmoved(ctx context.Context, dir string) (map[string]bool, error)
 	return still, err
 }
 
-// stay gives those that are where they were.
+// stay gives the submodules that are where they were.
 func stay(unmoved map[string]bool) (paths []string) {
 	for path, still := range unmoved {
 		if still {
@@ -243,7 +246,7 @@ func stay(unmoved map[string]bool) (paths []string) {
 	return paths
 }
 
-// moved says whether a submodule of a slot is not as it was when the slot was given.
+// moved reports whether a submodule of a slot differs from when the slot was taken.
 func (r *Repo) moved(ctx context.Context, s *slot) (bool, error) {
 	if !mayHaveModules(s.dir, s.admin) {
 		return false, nil
@@ -264,9 +267,9 @@ func (r *Repo) moved(ctx context.Context, s *slot) (bool, error) {
 	return false, nil
 }
 
-// ownModules gives the submodules of a worktree that have what no other repository has:
-// commits of which no remote is known to have them, or uncommitted files. base is the commit
-// from which the worktree started, and tip what it has committed.
+// ownModules gives the submodules of a worktree that have something no other repository
+// has: commits that no remote is known to have, or uncommitted files. base is the commit
+// from which the worktree started, and tip is its last commit.
 func (r *Repo) ownModules(ctx context.Context, top, admin, base, tip string) (own []module, err error) {
 	if !mayHaveModules(top, admin) {
 		return nil, nil
@@ -337,7 +340,8 @@ func (r *Repo) gitlinks(ctx context.Context, base, tip string) (named, known []s
 	return named, known, err
 }
 
-// modulesLeft gives the paths of those, as those of repositories are told.
+// modulesLeft gives the paths of such submodules, in the form in which repositories are
+// reported.
 func (r *Repo) modulesLeft(ctx context.Context, top, base, tip string) (paths []string, err error) {
 	admin, err := adminDir(top)
 	if err != nil {
@@ -350,9 +354,9 @@ func (r *Repo) modulesLeft(ctx context.Context, top, base, tip string) (paths []
 	return paths, err
 }
 
-// aloneHas says whether a repository has commits of its own: under HEAD, a branch or the
-// stash, or among those that are named, and under none of the names of a remote, nor among
-// those that are known.
+// aloneHas reports whether a repository has commits that are nowhere else. It looks at
+// HEAD, branches, the stash and the commits in named, and leaves out what a remote's refs
+// or the commits in known contain.
 func (r *Repo) aloneHas(ctx context.Context, git string, named, known []string) (bool, error) {
 	args := append([]string{"--git-dir=" + git, "rev-list", "--max-count=1", "--ignore-missing", "HEAD", "--branches", "refs/stash"}, named...)
 	args = append(args, "--not", "--remotes")
@@ -365,10 +369,10 @@ func (r *Repo) aloneHas(ctx context.Context, git string, named, known []string) 
 	return out != "", err
 }
 
-// keepModules moves the submodules of a worktree that have what no other repository has to
-// a directory of the run, each as a repository that needs nothing of the worktree, and gives
-// where they are. It may be repeated, whatever part of it was done. All of it is on the disk
-// when it returns.
+// keepModules moves submodules of a worktree to a directory of the run if they have
+// something no other repository has, and gives their new places. Each becomes a repository
+// that does not need the worktree. It may be repeated after any part of it was done. All of
+// it is on the disk when it returns.
 func (run *Run) keepModules(ctx context.Context, top, admin, name, base, tip string) (kept []string, err error) {
 	own, err := run.repo.ownModules(ctx, top, admin, base, tip)
 	if err != nil || len(own) == 0 {
@@ -393,8 +397,8 @@ func (run *Run) keepModules(ctx context.Context, top, admin, name, base, tip str
 	return kept, run.repo.Sync(ctx)
 }
 
-// keepModule has a submodule, with those in it, in the directory part. In its place is an
-// empty directory, as of one that was not fetched.
+// keepModule moves a submodule, with those inside it, to the directory part. It leaves an
+// empty directory in its place, like that of a submodule that was not fetched.
 func (r *Repo) keepModule(ctx context.Context, m module, all []module, part string) error {
 	if _, err := os.Lstat(part); errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(part), 0o700); err != nil {
@@ -451,8 +455,8 @@ func (r *Repo) keepModule(ctx context.Context, m module, all []module, part stri
 	return os.Rename(fresh, link)
 }
 
-// eraseLost is [Repo.erase] of a worktree that is not whole any more: its submodules may
-// have what no other repository has.
+// eraseLost is [Repo.erase] for a worktree that is no longer whole: its submodules may have
+// something no other repository has.
 func (run *Run) eraseLost(ctx context.Context, path string) error {
 	dirs, err := subdirs(filepath.Join(run.repo.common, "worktrees"))
 	if err != nil {

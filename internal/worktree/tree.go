@@ -27,9 +27,9 @@ type Tree struct {
 	repo *Repo
 }
 
-// add makes a worktree at a commit, on a new branch or, where that is "", on
-// none, and verifies that it is complete. What a failure leaves half made is
-// taken away again. The caller holds the repository's lock.
+// add makes a worktree at a commit, on a new branch or, if branch is "", on none. It
+// verifies that the worktree is complete, and removes what is half made after a failure.
+// The caller holds the repository's lock.
 func (r *Repo) add(ctx context.Context, path, branch, base string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -45,17 +45,17 @@ func (r *Repo) add(ctx context.Context, path, branch, base string) (err error) {
 	if branch != "" {
 		on = []string{"--no-track", "-b", branch}
 	}
-	// By force: git may have the place on record from an add that could not be taken
-	// back; where something is, it refuses all the same.
+	// --force, because git may still list this place from an add that could not be undone.
+	// If something exists there, git refuses all the same.
 	if _, err := r.git(ctx, r.dir, append(append([]string{"worktree", "add", "--force"}, on...), "--", path, base)...); err != nil {
 		return err
 	}
 	return r.verify(ctx, path, base)
 }
 
-// verify makes sure that a new worktree is at its base with every file in
-// place. A difference that comes from the repository's own line-end settings
-// or filters is no fault.
+// verify makes sure that a new worktree is at its base with every file in place. A
+// difference that comes from the repository's own settings for line ends or from its
+// filters is no error.
 func (r *Repo) verify(ctx context.Context, path, base string) error {
 	head, err := r.commit(ctx, path, "HEAD")
 	if err != nil {
@@ -74,8 +74,8 @@ func (r *Repo) verify(ctx context.Context, path, base string) error {
 	return nil
 }
 
-// discard takes away a worktree that nobody has worked in, and its branch if
-// it is still at base.
+// discard removes a worktree in which nobody has worked, and its branch if the branch is
+// still at base.
 func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
 	if err := r.erase(path); err != nil {
 		return err
@@ -90,10 +90,10 @@ func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
 	return r.deleteBranch(ctx, branch, tip)
 }
 
-// unregister removes a worktree with all that is in it. A directory that git
-// takes for no worktree any more is left in place. It has another name before the first
-// file of it goes: of one that is removed in part, as git does it and may be killed, a
-// next life would take the files that are missing for deleted by a step, and commit that.
+// unregister removes a worktree with all that is in it. A directory that git no longer
+// takes for a worktree is left in place. The worktree is renamed before its first file is
+// removed. Otherwise, if git were killed half-way, a next life would think that a step had
+// deleted the missing files, and would commit that.
 func (r *Repo) unregister(ctx context.Context, path string) error {
 	admin, err := adminDir(path)
 	if of, complete := worktreeOf(admin); err != nil || !complete || of != path || filepath.Dir(admin) != filepath.Join(r.common, "worktrees") {
@@ -107,7 +107,7 @@ func (r *Repo) unregister(ctx context.Context, path string) error {
 	if err := os.Rename(path, going); err != nil {
 		return err
 	}
-	// Else a power cut could leave the old name, and not the files.
+	// Otherwise a power cut could keep the old name and lose the files.
 	if err := r.Sync(ctx); err != nil {
 		return errors.Join(err, os.Rename(going, path))
 	}
@@ -120,7 +120,7 @@ func (r *Repo) unregister(ctx context.Context, path string) error {
 	return nil
 }
 
-// goingSuffix is behind the name of a worktree that is being removed.
+// goingSuffix ends the name of a worktree that is being removed.
 const goingSuffix = ".going"
 
 // dropGoing removes what is left of worktrees whose removal was cut short.
@@ -132,8 +132,8 @@ func (run *Run) dropGoing() error {
 	return err
 }
 
-// erase removes a worktree in which nothing is of value, whatever state it is in, and
-// its private git directory. The caller holds the repository's lock.
+// erase removes a worktree in which nothing is of value, in any state, and its private git
+// directory. The caller holds the repository's lock.
 func (r *Repo) erase(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -199,9 +199,9 @@ func (r *Repo) registered(ctx context.Context, path string) (*entry, error) {
 	return nil, nil
 }
 
-// makeRoom frees the path and the branch of a run's worktree of which a former
-// try was not brought to its end. Work in it is kept, as by Remove. The caller
-// holds the repository's lock.
+// makeRoom frees the path and the branch for a run's worktree after an earlier try that was
+// not completed. Work in the old worktree is kept, as by Remove. The caller holds the
+// repository's lock.
 func (r *Repo) makeRoom(ctx context.Context, run *Run) error {
 	e, err := r.registered(ctx, run.Dir)
 	if err != nil {
@@ -228,8 +228,8 @@ func (r *Repo) makeRoom(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// moveAside gets a directory out of the way that git does not know. Nobody can
-// say what is in it, so that it is not deleted unless it is empty.
+// moveAside moves a directory that git does not know out of the way. Nobody can say what is
+// in it, so it is deleted only if it is empty.
 func (run *Run) moveAside(path string) error {
 	if err := os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -248,8 +248,8 @@ func (run *Run) moveAside(path string) error {
 	}
 }
 
-// InTheWay gives, once, the directories that stood where worktrees of the run belong and
-// are kept beside them, since somebody may have put files there.
+// InTheWay gives, once, the directories that were found where worktrees of the run belong.
+// They were moved to a place beside these, because somebody may have put files there.
 func (run *Run) InTheWay() []string {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -258,8 +258,8 @@ func (run *Run) InTheWay() []string {
 	return dirs
 }
 
-// freeBranch makes the name of a run's branch free: it is deleted if its work is
-// merged already, and renamed otherwise.
+// freeBranch frees the name of a run's branch: it deletes the branch if its work is merged
+// already, and renames it otherwise.
 func (r *Repo) freeBranch(ctx context.Context, branch string, run *Run) error {
 	k, err := r.settle(ctx, branch, run)
 	if err != nil || k.Branch == "" {
