@@ -257,8 +257,8 @@ func (p *printed) String() string {
 
 func (p *process) text() string { return p.out.String() }
 
-// told waits until the process has printed a text.
-func (p *process) told(t *testing.T, text string) {
+// waitFor waits until the process has printed a text.
+func (p *process) waitFor(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !strings.Contains(p.text(), text); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {

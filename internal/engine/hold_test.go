@@ -228,7 +228,7 @@ error_policy:
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	p.told(t, "interrupted")
+	p.waitFor(t, "interrupted")
 	b.touch("stopping")
 	if status := p.wait(t); status != 130 {
 		t.Fatalf("exit status %d: %s", status, p.text())

@@ -634,7 +634,7 @@ func TestMergeQueueIsHeldThroughAKill(t *testing.T) {
 	b.git()
 	b.write("flow.yml", b.fill(strings.NewReplacer("@DELAY@", "1h", "@MEND@", "true").Replace(downFlow)))
 	p := b.start("bide", "run", "-y", "flow.yml")
-	p.told(t, "the merge queue is held")
+	p.waitFor(t, "the merge queue is held")
 	p.crash(t, 0)
 	b.quiet()
 	_, state := b.recordedEvents()
@@ -646,7 +646,7 @@ func TestMergeQueueIsHeldThroughAKill(t *testing.T) {
 		t.Errorf("show says:\n%s", shown)
 	}
 	p = b.start("bide", "resume", "-y")
-	p.told(t, "the merge queue is still held")
+	p.waitFor(t, "the merge queue is still held")
 	if after := strings.Count(b.evidence("verifies"), "x"); after != before {
 		t.Errorf("%d verifies before the probe", after-before)
 	}
@@ -669,7 +669,7 @@ func TestMergeQueueIsInterrupted(t *testing.T) {
 	b.git()
 	b.write("flow.yml", b.fill(strings.NewReplacer("@DELAY@", "1h", "@MEND@", "true").Replace(downFlow)))
 	p := b.start("bide", "run", "-y", "flow.yml")
-	p.told(t, "the merge queue is held")
+	p.waitFor(t, "the merge queue is held")
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -680,7 +680,7 @@ func TestMergeQueueIsInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = b.start("bide", "resume", "-y")
-	p.told(t, "the merge queue is still held")
+	p.waitFor(t, "the merge queue is still held")
 	b.bide("control", "last", "probe")
 	if status := p.wait(t); status != 3 {
 		t.Fatalf("exit status %d: %s", status, p.text())

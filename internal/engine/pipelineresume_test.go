@@ -60,15 +60,15 @@ func TestInterruptsOfPipelines(t *testing.T) {
 			b.mark("hold-a")
 			b.mark("hold-b")
 			p := b.start("bide", "run", "flow.cst")
-			p.told(t, "a begins")
-			p.told(t, "b begins")
+			p.waitFor(t, "a begins")
+			p.waitFor(t, "b begins")
 			signal := func() {
 				if err := p.Process.Signal(syscall.SIGINT); err != nil {
 					t.Fatal(err)
 				}
 			}
 			signal()
-			p.told(t, "interrupted")
+			p.waitFor(t, "interrupted")
 			if hard {
 				signal()
 			} else {

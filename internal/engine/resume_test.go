@@ -304,14 +304,14 @@ func TestSignals(t *testing.T) {
 			b.until("begun")
 			for i, s := range c.signals {
 				if i > 0 {
-					p.told(t, "interrupted")
+					p.waitFor(t, "interrupted")
 				}
 				if err := p.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if len(c.signals) == 1 {
-				p.told(t, "interrupted")
+				p.waitFor(t, "interrupted")
 				b.touch("go")
 			}
 			if status := p.wait(t); status != c.status {

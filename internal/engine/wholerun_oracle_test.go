@@ -291,7 +291,7 @@ func (o *oracle) life(l *oneLife) {
 		}
 	}
 	o.durable(l, ran)
-	o.told(l, s)
+	o.reports(l, s)
 }
 
 // executes checks that nothing runs whose end is on record, and that nothing runs without a
@@ -614,8 +614,8 @@ func (o *oracle) durable(l *oneLife, did []*execution) {
 	}
 }
 
-// told checks that the status and the counts that a life reports agree with its facts.
-func (o *oracle) told(l *oneLife, s *standing) {
+// reports checks that the status and the counts that a life reports agree with its facts.
+func (o *oracle) reports(l *oneLife, s *standing) {
 	if l.dead {
 		return
 	}
