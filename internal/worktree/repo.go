@@ -18,8 +18,9 @@
 // of a rebase, is removed, and a new one takes its place.
 //
 // A file in the private git directory of a worktree says whose work is in the worktree. It
-// is written before the agent begins. So when a run was killed, its next life finds the
-// work, and continues with it ([Run.Continue]) or keeps it.
+// is written before the agent begins. A run has lives: its first process, and one for each
+// resume. So when a life was killed, the next one finds the work, and continues with it
+// ([Run.Continue]) or keeps it.
 //
 // # What an agent starts from
 //
