@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// headRows and tailRows are the rows of a longer table that are left.
+// headRows and tailRows are how many rows of a longer table are printed at its head and tail.
 const headRows, tailRows = 40, 10
 
 // schedule is the delays of one strategy.
@@ -41,7 +41,7 @@ func (s schedule) json() delaysJSON {
 	return delaysJSON{DelaysNS: delays, TotalNS: s.timeline.Total.Nanoseconds(), StoppedBy: s.timeline.Reason.String()}
 }
 
-// backoffOptions are what backoff was asked to do.
+// backoffOptions are the options of backoff.
 type backoffOptions struct {
 	*streams
 	pf  policyFlags
@@ -98,7 +98,7 @@ func (o *backoffOptions) run() error {
 	return o.print(endings(list) + plot(list, width, p))
 }
 
-// schedules reads the flags and works out the delays.
+// schedules reads the flags and computes the delays.
 func schedules(pf *policyFlags) ([]schedule, error) {
 	policies, err := pf.policies()
 	seen := map[string]bool{}
@@ -171,7 +171,7 @@ func delayTable(list []schedule, p palette) *table {
 	return t
 }
 
-// cells are a schedule's columns of one row.
+// cells are the columns of a schedule in one row.
 func (s schedule) cells(n int, jitter bool) []string {
 	out := []string{"", "", ""}
 	if n < len(s.timeline.Waits) {
@@ -184,7 +184,7 @@ func (s schedule) cells(n int, jitter bool) []string {
 	return out
 }
 
-// ranged reports whether any delay of a schedule is drawn from a range.
+// ranged reports whether a delay of the schedule is drawn from a range.
 func (s schedule) ranged() bool {
 	return slices.ContainsFunc(s.timeline.Waits, func(w bound.Wait) bool { return w.Least != w.Greatest })
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// backtestFlags are those that go with --backtest.
+// backtestFlags are the flags that go with --backtest.
 var backtestFlags = []string{"backtest", "seeds", "json"}
 
-// predictBack predicts recorded runs from each other.
+// predictBack predicts each recorded run from the others.
 func (o *simulateOptions) predictBack(cmd *cobra.Command, runs []string) error {
 	seeds := o.seeds
 	wrong := ""
@@ -27,7 +27,7 @@ func (o *simulateOptions) predictBack(cmd *cobra.Command, runs []string) error {
 	})
 	switch {
 	case wrong != "":
-		return usagef("--%s and --backtest cannot be used together: what recorded runs met and were given is on record", wrong)
+		return usagef("--%s and --backtest cannot be used together: recorded runs have their own inputs and failures", wrong)
 	case len(runs) < 2:
 		return usagef("--backtest predicts each run from the others, and needs at least two; name another RUN")
 	}

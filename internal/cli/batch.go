@@ -31,7 +31,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// batchOptions are what batch was asked to do.
+// batchOptions are the options of batch.
 type batchOptions struct {
 	runFlags
 	pf policyFlags
@@ -44,13 +44,13 @@ type batchOptions struct {
 	argFile   string
 	null      bool
 
-	glob  string   // files that fit it are the items
-	agent bool     // command is a prompt
-	args  []string // what follows :::
-	given bool     // there was a :::
+	glob   string   // files that match it are the items
+	agent  bool     // command is a prompt
+	args   []string // what follows :::
+	listed bool     // there was a :::
 }
 
-// batchNames are names of flags that people bring along from parallel and xargs.
+// batchNames maps names of flags that people know from parallel and xargs to ours.
 var batchNames = map[string]string{"jobs": "max-parallel", "max-procs": "max-parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts"}
 
 func batchCmd(a *app) *cobra.Command {
@@ -112,7 +112,7 @@ may.`,
 	fs.StringVar(&o.Log, "joblog", "", "write a line for each command into this file, in parallel's form")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "print the commands, and run nothing")
 	o.pf.register(&o.streams, fs, option.Batch)
-	attempts := fs.Lookup("attempts") // without any flag of retries a command runs once
+	attempts := fs.Lookup("attempts") // a command runs once unless a flag asks for retries
 	attempts.Usage = strings.Replace(attempts.Usage, "(default: ", "(default: 1, with another flag of retries ", 1)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
@@ -127,8 +127,8 @@ may.`,
 	return cmd
 }
 
-// flagsBehind reads the flags that stand behind the pattern. Before ":::" and
-// without a "--" they are words of the command, as with parallel.
+// flagsBehind reads the flags that follow the pattern. Before ":::" and without a "--" they
+// are words of the command, as with parallel.
 func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
 	colons, dash := slices.Index(args, ":::"), slices.Index(args, "--")
 	if cmd.ArgsLenAtDash() >= 0 || colons >= 0 && (dash < 0 || dash > colons) {
@@ -145,8 +145,7 @@ func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
 	return fs.Args(), cmd.Root().PersistentPreRunE(cmd, args)
 }
 
-// read takes the arguments apart: GLOB, the command after the dash, the items
-// after :::.
+// read splits the arguments into GLOB, the command after the dash, and the items after :::.
 func (f *batchOptions) read(args []string, dash int) error {
 	before, after := args, []string(nil)
 	if dash >= 0 {
@@ -157,11 +156,11 @@ func (f *batchOptions) read(args []string, dash int) error {
 		if i < 0 {
 			return words
 		}
-		f.given, f.args = true, words[i+1:]
+		f.listed, f.args = true, words[i+1:]
 		return words[:i]
 	}
 	after = cut(after)
-	if before = cut(before); dash < 0 && f.Command == "" && (f.given || f.argFile != "" || f.null) {
+	if before = cut(before); dash < 0 && f.Command == "" && (f.listed || f.argFile != "" || f.null) {
 		before, after = nil, before // batch echo {} ::: a b
 	}
 	f.Words = after
@@ -170,12 +169,12 @@ func (f *batchOptions) read(args []string, dash int) error {
 	}
 	f.prefixed()
 	for _, w := range slices.Concat(f.args, args) {
-		if w == "::::" || w == ":::+" || w == "::::+" || f.given && slices.Contains(f.args, ":::") {
+		if w == "::::" || w == ":::+" || w == "::::+" || f.listed && slices.Contains(f.args, ":::") {
 			return usagef("there is one list of items: a single :::, -a FILE, a pattern, or standard input")
 		}
 	}
 	sources := 0
-	for _, is := range []bool{f.glob != "", f.given, f.argFile != ""} {
+	for _, is := range []bool{f.glob != "", f.listed, f.argFile != ""} {
 		if is {
 			sources++
 		}
@@ -195,8 +194,8 @@ func (f *batchOptions) read(args []string, dash int) error {
 	return f.oneName()
 }
 
-// oneName refuses a text that has placeholders beside ${item}: with that one the braces
-// are those of the text, as of find -exec.
+// oneName refuses a text that has both ${item} and other placeholders: beside ${item}, braces
+// belong to the text, as with find -exec.
 func (f *batchOptions) oneName() error {
 	text, ok := f.aText()
 	if !ok || !namesItem(text) {
@@ -204,7 +203,8 @@ func (f *batchOptions) oneName() error {
 	}
 	var beside []string
 	for _, at := range placeholder().FindAllStringIndex(text, -1) {
-		// In a shell text {} may be of another program, or a body of JSON, and ${#} is the shell's.
+		// In a shell text, {} may belong to another program or to a JSON body, and ${#} is the
+		// shell's.
 		if p := text[at[0]:at[1]]; f.agent || p != "{}" && !strings.HasSuffix(text[:at[0]], "$") {
 			beside = append(beside, p)
 		}
@@ -218,8 +218,8 @@ func (f *batchOptions) oneName() error {
 	return usagef("the command names the item both as ${item} and as %s; nothing was run. Write {} in place of ${item}", beside[0])
 }
 
-// prefixed takes a command that says what it is for: "shell: TEXT", or "claude:
-// PROMPT", in which the item is the last word unless it stands somewhere else.
+// prefixed reads a command with a prefix: "shell: TEXT", or "claude: PROMPT". The item is its
+// last word unless the text names the item.
 func (f *batchOptions) prefixed() {
 	given := &f.Command
 	if len(f.Words) == 1 {
@@ -238,8 +238,8 @@ func (f *batchOptions) prefixed() {
 	}
 }
 
-// text is what is run for each item, with references to it in place of the
-// placeholders; parts says that items are objects with their parts.
+// text is what runs for each item, with references in place of the placeholders; parts says
+// that each item is an object with its parts.
 func (f *batchOptions) text() (text string, parts bool) {
 	switch {
 	case f.agent && !hasPlaceholder(f.Command):
@@ -257,10 +257,10 @@ func (f *batchOptions) text() (text string, parts bool) {
 	return shellOfText(withItem(text)), true
 }
 
-// auto is how many run at once where that is found out.
+// auto lets the run find out how many commands can run at once.
 const auto = "auto"
 
-// slots reads how many commands run at once; 0 where that is found out.
+// slots reads how many commands run at once; 0 means auto.
 func (f *batchOptions) slots() (int, error) {
 	cpus := runtime.NumCPU()
 	text := f.parallel
@@ -345,14 +345,14 @@ func (o *batchOptions) run(ctx context.Context) error {
 	return err
 }
 
-// eachItem gives the items of a batch.
+// eachItem calls add with each item of a batch.
 func (o *batchOptions) eachItem(add func(string) error) error {
 	end := byte('\n')
 	if o.null {
 		end = 0
 	}
 	switch {
-	case o.given:
+	case o.listed:
 		for _, arg := range o.args {
 			if err := add(arg); err != nil {
 				return err
@@ -373,8 +373,8 @@ func (o *batchOptions) eachItem(add func(string) error) error {
 	return items(o.in, end, add)
 }
 
-// batchItems writes the items, as JSON lines, into a file beside the runs: a
-// run that is killed before it has recorded them is resumed from there.
+// batchItems writes the items, as JSON lines, into a file beside the runs. A run that was
+// killed before it recorded its items is resumed from that file.
 func (o *batchOptions) batchItems(st *journal.Store) (name string, n int, err error) {
 	dir := filepath.Join(st.Dir, "batches")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -411,8 +411,8 @@ func (o *batchOptions) batchItems(st *journal.Store) (name string, n int, err er
 	return out.Name(), n, nil
 }
 
-// batchAge is how long the items of a batch are kept whose run was killed: by
-// then it has been resumed, or it will not be.
+// batchAge is how long the items of a killed run are kept. A run that was not resumed by then
+// never will be.
 const batchAge = 30 * 24 * time.Hour
 
 func sweepBatches(dir string) error {
@@ -432,8 +432,7 @@ func sweepBatches(dir string) error {
 // maxLine bounds one item of a stream, in bytes.
 const maxLine = 16 << 20
 
-// items gives the items of a stream, of which each ends with end, that are not
-// empty.
+// items calls add with each item of a stream that is not empty. Each item ends with end.
 func items(r io.Reader, end byte, add func(string) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)
@@ -466,8 +465,8 @@ func items(r io.Reader, end byte, add func(string) error) error {
 	return nil
 }
 
-// retryConfig reads the flags of the policy into the form of a workflow file;
-// nil where none is given.
+// retryConfig turns the retry flags into the retry_config of a workflow file; nil without such
+// flags.
 func (f *batchOptions) retryConfig() (map[string]any, error) {
 	var errs []error
 	n, err := f.pf.one()
@@ -484,13 +483,13 @@ func (f *batchOptions) retryConfig() (map[string]any, error) {
 	if len(n.config) == 0 {
 		return nil, nil
 	}
-	if len(n.config) == 1 && n.config["timeout"] != nil { // which asks for no retry
+	if len(n.config) == 1 && n.config["timeout"] != nil { // a timeout alone asks for no retry
 		n.config["attempts"] = 1
 	}
 	return n.config, nil
 }
 
-// workflow is the text of the workflow that is run and recorded.
+// workflow is the text of the workflow that runs and is recorded.
 func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byte, error) {
 	text, parts := f.text()
 	label := "${item}"
@@ -536,7 +535,7 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 	return append([]byte("# Made by `bide batch`.\n"), b...), err
 }
 
-// glob is files.Glob of a pattern of the command line.
+// glob calls files.Glob with a pattern of the command line.
 func glob(dir, pattern string, add func(string) error) error {
 	err := files.Glob(dir, pattern, add)
 	if errors.Is(err, path.ErrBadPattern) {
@@ -545,8 +544,8 @@ func glob(dir, pattern string, add func(string) error) error {
 	return err
 }
 
-// below says why a pattern matches no file: it is a directory, or the files are in deeper
-// directories; "" where there are none either.
+// below says why a pattern matches no file: it names a directory, or the files are in deeper
+// directories; "" if there is no such reason.
 func below(dir, pattern string) string {
 	if info, err := os.Stat(filepath.Join(dir, pattern)); err == nil && info.IsDir() {
 		return fmt.Sprintf(": this is a directory; write '%s/*' for the files in it", strings.TrimRight(pattern, "/"))

@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// shelf keeps what items have printed until it is their turn: up to heldInMemory
-// bytes in memory, more in a temporary file, which has no name and goes with the process.
+// shelf keeps what items have printed until it is their turn: up to heldInMemory bytes in
+// memory, more in a temporary file, which has no name and disappears with the process.
 type shelf struct {
 	near map[int][]event.Event
 	size int
@@ -21,7 +21,7 @@ type shelf struct {
 	end  int64
 }
 
-// heldAt is where a record stands in the file.
+// heldAt is the place of a record in the file.
 type heldAt struct {
 	at  int64
 	len int
@@ -30,13 +30,13 @@ type heldAt struct {
 // heldInMemory is how many bytes of outputs are held in memory.
 const heldInMemory = 8 << 20
 
-// eventSize is about what an event takes beside its data.
+// eventSize is about what an event takes in memory, without its data.
 const eventSize = 512
 
 func newShelf() *shelf { return &shelf{near: map[int][]event.Event{}, far: map[int][]heldAt{}} }
 
-// put keeps a record of an item. One that cannot be written stays in memory, and the
-// error says so.
+// put keeps a record of an item. If it cannot be written to the file, it stays in memory, and
+// put returns the error.
 func (s *shelf) put(e event.Event) error {
 	size := eventSize + len(e.Data)
 	var err error
@@ -74,7 +74,7 @@ func (s *shelf) write(e event.Event) error {
 	return nil
 }
 
-// take gives the records of an item, in the order of the run, and keeps them no longer.
+// take removes the records of an item and returns them, in the order of the run.
 func (s *shelf) take(index int) ([]event.Event, error) {
 	list := s.near[index]
 	delete(s.near, index)
@@ -98,7 +98,7 @@ func (s *shelf) take(index int) ([]event.Event, error) {
 	return list, nil
 }
 
-// items are the items that have something here, in order.
+// items are the items that have records here, in order.
 func (s *shelf) items() []int {
 	all := maps.Clone(s.far)
 	for index := range s.near {

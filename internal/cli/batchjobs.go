@@ -20,75 +20,74 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// jobs gives what the commands of a batch print, one command after the other,
-// and writes the log of jobs. Its methods are called by one display, one at a
-// time; a nil one gives nothing.
+// jobs prints the outputs of a batch's commands, one command after the other, and writes the
+// log of jobs. One display calls its methods, one at a time; a nil jobs prints nothing.
 //
-// What an item has printed is given when its end is in the journal, and noted once it is
-// written (batchshown.go). Who continues the run gives what the journal has and no note
-// says of. An end that is only in memory is lost with a kill: the item runs again, so what it
-// has printed must not have been given, and its number, which another event gets, not noted.
+// jobs prints an item's output once the item's end is in the journal, and then notes that it
+// did (batchshown.go). Whoever continues the run prints what is in the journal and not in the
+// notes. An end that is only in memory is lost if the process is killed: the item runs again,
+// so its output must not have been printed yet, and its number, which another event will get,
+// must not be noted.
 type jobs struct {
 	jobsShown
 	st     *journal.Store
-	run    string // that is continued
+	run    string // set if it is continued
 	own    bool   // this process has the run: it writes the log and the notes
 	log    *os.File
-	waits  *shelf                // outputs of items that have not ended, or that others come before
-	cut    map[int][]event.Event // of items in flight: steps that a next life of the run runs again
-	ended  map[int]event.Event   // in order: the ends of items that have not been shown
-	past   map[int]bool          // items that ended in an earlier life of the run: nobody waits for them
+	waits  *shelf                // outputs of items that have not ended, or that wait for items before them
+	cut    map[int][]event.Event // outputs of items in flight: of steps that run again when the run is resumed
+	ended  map[int]event.Event   // the ends of items whose output was not shown yet
+	past   map[int]bool          // items that ended in an earlier process of the run: nobody waits for them
 	next   int
 	notes  *shownNotes
-	wait   func(seq int64) error // until an event is in the journal; nil: it is when it is told
+	wait   func(seq int64) error // waits until an event is in the journal; nil: events come after they are written
 	logged int64                 // what ended before the event of this number is in the log of jobs
 	length map[int]int64         // bytes that an item has printed
-	lost   bool                  // of the item that is shown, something could not be written
-	over   bool                  // the run that was to be continued had ended: what it has not shown is shown
-	short  bool                  // a line of the log of jobs could not be written, and no other follows
-	wrong  map[string]bool       // what went wrong and was told
+	lost   bool                  // part of the present item's output could not be written
+	over   bool                  // the run had ended before it was continued: only outputs that were not shown are due
+	short  bool                  // a line of the log of jobs could not be written, and no more are written
+	wrong  map[string]bool       // problems that were reported
 }
 
 func newJobs(st *journal.Store, shown jobsShown) *jobs {
 	return &jobs{jobsShown: shown, st: st, waits: newShelf(), cut: map[int][]event.Event{}, ended: map[int]event.Event{}, next: 1, length: map[int]int64{}}
 }
 
-// shower writes a piece of output, and says whether it did.
+// shower writes a piece of output and reports whether it did.
 type shower func(event.Event) bool
 
-// trouble gives what went wrong, each thing once: the same may go wrong with each item.
-func (j *jobs) trouble(err error) (told []string) {
+// trouble returns what went wrong, each problem once: many items may meet the same one.
+func (j *jobs) trouble(err error) (reported []string) {
 	if err == nil {
 		return nil
 	}
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range list.Unwrap() {
-			told = append(told, j.trouble(err)...)
+			reported = append(reported, j.trouble(err)...)
 		}
-		return told
+		return reported
 	}
 	if text := err.Error(); !j.wrong[text] {
 		value.Put(&j.wrong, text, true)
-		told = append(told, text)
+		reported = append(reported, text)
 	}
-	return told
+	return reported
 }
 
-// failed reports whether something of what was asked for is missing in what was printed or
-// logged.
+// failed reports whether some of the output or of the log is missing.
 func (j *jobs) failed() bool { return j != nil && len(j.wrong) > 0 }
 
-// journaled is told how to wait until an event is in the journal.
+// journaled sets the function that waits until an event is in the journal.
 func (j *jobs) journaled(written func(seq int64) error) {
 	if j != nil {
 		j.wait = written
 	}
 }
 
-// safe says whether the end of an item is in the journal, and waits until it is.
+// safe waits until the end of an item is in the journal, and reports whether it is.
 func (j *jobs) safe(e event.Event) bool { return j.wait == nil || j.wait(e.Seq) == nil }
 
-// take takes an event in; show is called with each piece of output that is due.
+// take processes an event, and calls show with each piece of output that is due.
 func (j *jobs) take(e event.Event, show shower) error {
 	if j == nil {
 		return nil
@@ -116,7 +115,7 @@ func (j *jobs) take(e event.Event, show shower) error {
 	return j.keep(e)
 }
 
-// keep takes an event in, and shows nothing.
+// keep processes an event and shows nothing.
 func (j *jobs) keep(e event.Event) error {
 	if e.Index == 0 {
 		return nil
@@ -148,7 +147,7 @@ func (j *jobs) keep(e event.Event) error {
 	return nil
 }
 
-// settle says that the steps of an item that failed do not run again in this attempt at it.
+// settle records that the steps of a failed item do not run again in this attempt.
 func (j *jobs) settle(index int) error {
 	var errs []error
 	for _, e := range j.cut[index] {
@@ -158,7 +157,7 @@ func (j *jobs) settle(index int) error {
 	return errors.Join(errs...)
 }
 
-// void drops what a step has printed that has not ended after all.
+// void drops the output of a step whose end does not count any more.
 func (j *jobs) void(step event.Event) error {
 	list, err := j.waits.take(step.Index)
 	errs := []error{err}
@@ -170,7 +169,7 @@ func (j *jobs) void(step event.Event) error {
 	return errors.Join(errs...)
 }
 
-// forget drops what an item has printed.
+// forget drops the output of an item.
 func (j *jobs) forget(index int) error {
 	delete(j.cut, index)
 	delete(j.ended, index)
@@ -178,8 +177,8 @@ func (j *jobs) forget(index int) error {
 	return err
 }
 
-// begin begins the notes of a run; of one that is continued, it takes in what the journal has
-// before the event of this number and was not shown.
+// begin begins the notes of a run. If the run is continued, begin first reads what the journal
+// has before the event with this number and what was not shown yet.
 func (j *jobs) begin(run string, before int64) (err error) {
 	notes, shown, err := openShown(j.st.RunDir(run))
 	if err != nil {
@@ -229,7 +228,8 @@ func (j *jobs) begin(run string, before int64) (err error) {
 	return nil
 }
 
-// due shows what is due: all that has ended, or in order, what no item comes before.
+// due shows what is due: all items that have ended or, with Order, those before which no item
+// is missing.
 func (j *jobs) due(show shower) error {
 	var errs []error
 	if !j.Order {
@@ -252,7 +252,7 @@ func (j *jobs) due(show shower) error {
 	return errors.Join(errs...)
 }
 
-// give shows what an item has printed whose end is e, and notes it.
+// give shows the output of the item that ended with e, and notes that it did.
 func (j *jobs) give(e event.Event, show shower) error {
 	j.lost = false
 	if err := j.show(e.Index, show); err != nil {
@@ -264,10 +264,10 @@ func (j *jobs) give(e event.Event, show shower) error {
 	return errors.Join(j.notes.write(), j.note(e))
 }
 
-// rest ends the showing. Of a run that ended, and that is not continued, it shows what waits
-// for items that never came; of one that was interrupted, a resume shows it in its place,
-// and waiting is of how many items. finished says that the run had ended before, and nothing
-// was continued.
+// rest shows the last outputs and closes the files. If the run ended, it shows what was
+// waiting for items that never came. If the run was interrupted, a resume will show that, and
+// waiting counts the items. A run that had ended before, and was not continued, shows what it
+// had not shown.
 func (j *jobs) rest(show shower, end jobsEnd, outputs ...io.Writer) (waiting int, err error) {
 	if j == nil {
 		return 0, nil
@@ -300,16 +300,16 @@ func (j *jobs) rest(show shower, end jobsEnd, outputs ...io.Writer) (waiting int
 	return waiting, errors.Join(errs...)
 }
 
-// jobsEnd is how a run ended, for its jobs.
+// jobsEnd says how a run ended, for its jobs.
 type jobsEnd int
 
 const (
 	jobsBroken jobsEnd = iota // it was interrupted, or could not continue
-	jobsFailed                // some of it failed, and may be continued
+	jobsFailed                // some items failed, and can be retried
 	jobsDone                  // nothing of it is left
 )
 
-// endOf says how a run ended of which there is this summary; nil: none.
+// endOf returns how the run of a summary ended; jobsBroken if there is no summary.
 func endOf(s *engine.Summary) jobsEnd {
 	switch {
 	case s == nil || s.Status == event.Interrupted:
@@ -320,7 +320,7 @@ func endOf(s *engine.Summary) jobsEnd {
 	return jobsFailed
 }
 
-// show shows what an item has printed.
+// show shows the output of an item.
 func (j *jobs) show(index int, show shower) error {
 	steps, err := j.waits.take(index)
 	if err != nil {
@@ -350,8 +350,9 @@ func (j *jobs) show(index int, show shower) error {
 	return nil
 }
 
-// openOutput is an output of a step: as it is recorded, or of a long one its file, which the
-// record names. That of an agent is what the agent answered, and its file all that it said.
+// openOutput opens an output of a step: the recorded text or, if it was long, the file that
+// the record names. For an agent, the record has its answer, and the file has all that it
+// said.
 func openOutput(stream, inline, file string) (io.ReadCloser, error) {
 	if !strings.HasSuffix(file, "."+stream) {
 		return io.NopCloser(strings.NewReader(inline)), nil
@@ -366,7 +367,7 @@ func openOutput(stream, inline, file string) (io.ReadCloser, error) {
 // jobPiece is how much of an output is shown at once, in bytes.
 const jobPiece = 64 << 10
 
-// pass shows an output, with an end to its last line.
+// pass shows an output, and ends its last line.
 func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show shower) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	r := bufio.NewReaderSize(from, jobPiece)
@@ -375,7 +376,7 @@ func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show showe
 		tag = visible(e.Item) + "\t"
 	}
 	open := false
-	var piece strings.Builder // shown at once: a kill comes before it or after it
+	var piece strings.Builder // shown in one write, so that a kill comes before it or after it
 	say := func() {
 		if piece.Len() > 0 && !show(event.Event{Type: event.Output, Label: stream, Message: piece.String()}) {
 			j.lost = true
@@ -410,10 +411,10 @@ func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show showe
 	}
 }
 
-// joblogHead names the columns of parallel's log of jobs, which ours has too.
+// joblogHead names the columns of our log of jobs, which are those of parallel.
 const joblogHead = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 
-// note writes the line of an item that has ended into the log of jobs.
+// note writes a line for a finished item into the log of jobs.
 func (j *jobs) note(e event.Event) error {
 	n := j.length[e.Index]
 	delete(j.length, e.Index)

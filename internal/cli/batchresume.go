@@ -20,8 +20,8 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// jobsShown is how a batch shows what it runs. It is recorded with the run, so that
-// whoever continues it shows it alike.
+// jobsShown is how a batch shows its outputs. It is recorded with the run, so that whoever
+// continues the run shows them in the same way.
 type jobsShown struct {
 	Order   bool     `json:"keep_order,omitempty"` // outputs in the order of the items
 	Tag     bool     `json:"tag,omitempty"`        // each line begins with the item
@@ -30,8 +30,8 @@ type jobsShown struct {
 	Words   []string `json:"words,omitempty"`      // the command as words, in place of Command
 }
 
-// wordsWithItem are the words of the command; the item is the last of them unless
-// it stands somewhere else.
+// wordsWithItem are the words of the command. The item is the last word unless another word
+// names it.
 func (f *jobsShown) wordsWithItem() []string {
 	if hasPlaceholder(f.Words...) {
 		return f.Words
@@ -46,7 +46,8 @@ func withItem(text string) string {
 	return text + " {}"
 }
 
-// aText is the command where that is one text for a shell or an agent, and not words.
+// aText returns the command if it is one text for a shell or an agent; ok is false if it is
+// words.
 func (f *jobsShown) aText() (text string, ok bool) {
 	switch {
 	case len(f.Words) == 0:
@@ -57,13 +58,14 @@ func (f *jobsShown) aText() (text string, ok bool) {
 	return "", false
 }
 
-// namesItem says whether a text has the variable of a workflow, and so braces of its own.
+// namesItem reports whether a text has the variable of a workflow, so that its braces are its
+// own.
 func namesItem(text string) bool {
 	t, err := template.Parse(text)
 	return err == nil && slices.ContainsFunc(t.Asked(), func(r template.Ref) bool { return len(r.Path) > 0 && r.Path[0].Name == "item" })
 }
 
-// shown is the command of an item, for people.
+// shown is the command for an item, for people to read.
 func (f *jobsShown) shown(i batchItem) string {
 	text, ok := f.aText()
 	if !ok {
@@ -76,7 +78,7 @@ func (f *jobsShown) shown(i batchItem) string {
 	return i.fill(withItem(text), diag.ShellWord)
 }
 
-// beginJobs makes the log of jobs anew, and gives what is to be recorded.
+// beginJobs creates the log of jobs, and returns what is to be recorded.
 func (f *batchOptions) beginJobs(st *journal.Store) (*jobs, json.RawMessage, error) {
 	shown := f.jobsShown
 	var log *os.File
@@ -98,8 +100,8 @@ func (f *batchOptions) beginJobs(st *journal.Store) (*jobs, json.RawMessage, err
 	return j, record, err
 }
 
-// continueJobs shows what a recorded run does as the batch that began it would have
-// shown it, and what that has not; nil of any other run.
+// continueJobs shows the outputs of a recorded run in the way in which its batch began, with
+// those that were not shown yet; nil if the run is no batch.
 func (a *app) continueJobs(ctx context.Context, run string) (j *jobs, err error) {
 	st, err := a.openStore()
 	if err != nil {
@@ -134,8 +136,8 @@ func (a *app) continueJobs(ctx context.Context, run string) (j *jobs, err error)
 	return j, err
 }
 
-// reopen opens the log of jobs to continue with it. What an earlier process did not come to
-// write into it is written now: it may have been killed.
+// reopen opens the log of jobs to add to it. It first adds the lines that an earlier process,
+// which may have been killed, could not write.
 func (j *jobs) reopen(ctx context.Context, r *journal.Reader, state *journal.State) (err error) {
 	log, err := os.OpenFile(j.Log, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -181,8 +183,8 @@ func (j *jobs) reopen(ctx context.Context, r *journal.Reader, state *journal.Sta
 	return err
 }
 
-// readLog gives the items of which a log of jobs has a line, and the length of its
-// whole lines.
+// readLog returns the items that have a line in a log of jobs, and the length of its whole
+// lines.
 func readLog(log io.Reader) (has map[int]bool, whole int64, err error) {
 	has = map[int]bool{}
 	in := bufio.NewReader(log)

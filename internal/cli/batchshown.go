@@ -13,15 +13,15 @@ import (
 	"github.com/bide-dev/bide/internal/proc"
 )
 
-// shownFile is the file in the directory of a batch that notes which outputs were printed,
-// so that whoever continues it prints the others, and those alone. It is text: a line "life
-// BOOT" begins the notes of a process, "INDEX SEQ." is an item and the number of its
-// item_finished, written after its output is, and "end" follows them when both are on the
-// disk. Where a process did not end and the machine was started anew since, nobody knows
-// what of its output has reached the disk: its notes do not count.
+// shownFile is a file in the directory of a batch. It notes which outputs were printed, so
+// that whoever continues the batch prints exactly the others. It is text: a line "life BOOT"
+// begins the notes of a process; "INDEX SEQ." is an item and the number of its item_finished,
+// written after the item's output; "end" follows when both are on the disk. If a process did
+// not write its end and the machine was restarted since, nobody knows how much of its output
+// reached the disk: its notes do not count.
 const shownFile = "shown"
 
-// ending is the end of an item: of the attempts at an item each has its own.
+// ending is one end of an item: each attempt at an item has its own.
 type ending struct {
 	index int
 	seq   int64
@@ -32,7 +32,7 @@ func endingOf(e event.Event) ending { return ending{e.Index, e.Seq} }
 // shownNotes writes the notes of one process.
 type shownNotes struct {
 	f     *os.File
-	lines []byte // to be written
+	lines []byte // not written yet
 }
 
 // readShown reads the notes of all processes; boot is the present start of the machine.
@@ -49,7 +49,7 @@ func readShown(r io.Reader, boot string) (map[ending]bool, error) {
 	in := bufio.NewReader(r)
 	for {
 		line, err := in.ReadString('\n')
-		if errors.Is(err, io.EOF) { // what has no end of its line is half a note
+		if errors.Is(err, io.EOF) { // a line without an end is half a note
 			if counts {
 				take()
 			}
@@ -75,7 +75,7 @@ func readShown(r io.Reader, boot string) (map[ending]bool, error) {
 	}
 }
 
-// openShown reads the notes that are there, and begins those of this process.
+// openShown reads the existing notes, and begins those of this process.
 func openShown(dir string) (*shownNotes, map[ending]bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, shownFile), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func openShown(dir string) (*shownNotes, map[ending]bool, error) {
 	}
 	boot := proc.BootID()
 	sure, err := readShown(f, boot)
-	if err == nil { // half a line of an earlier process stays one that nobody understands
+	if err == nil { // half a line of an earlier process stays one that no reader accepts
 		_, err = f.WriteString("\nlife " + boot + "\n")
 	}
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// batchItem is an argument of a batch in the forms that a command can ask for.
-// Its members are fields of the work item.
+// batchItem is an argument of a batch, in all forms that a command can ask for. Its members
+// are fields of the work item.
 type batchItem struct {
 	ID     string `json:"id"`
 	Arg    string `json:"arg"`    // {}
@@ -30,7 +30,7 @@ func newBatchItem(arg string, number int) batchItem {
 	return batchItem{ID: arg, Arg: arg, NoExt: noExt(arg), Name: name, Dir: path.Dir(arg), Stem: noExt(name), Number: number}
 }
 
-// placeholders are what a command may have of an item, by the field.
+// placeholders maps each placeholder of a command to a field of the item.
 var placeholders = map[string]string{"{}": "arg", "{.}": "noext", "{/}": "name", "{//}": "dir", "{/.}": "stem", "{#}": "number"}
 
 var placeholder = pattern.Lazy(`\{(?:\.|//?|/\.|#|%)?\}`)
@@ -51,13 +51,13 @@ func (i batchItem) field(name string) string {
 	return strconv.Itoa(i.Number)
 }
 
-// fill is a text with the item in its placeholders, for people to read.
+// fill replaces the placeholders of a text by the item's parts, for people to read.
 func (i batchItem) fill(text string, quote func(string) string) string {
 	return placeholder().ReplaceAllStringFunc(text, func(p string) string { return quote(i.field(placeholders[p])) })
 }
 
-// shellOfWords is the shell text of a command that was given as words. What
-// stands in them is theirs, whatever it looks like; the item's parts are data.
+// shellOfWords is the shell text of a command that was passed as words. The words are data,
+// whatever they look like; so are the item's parts.
 func shellOfWords(words []string) string {
 	return strings.Join(value.Map(words, shellOfWord), " ")
 }
@@ -69,7 +69,7 @@ func shellOfWord(word string) string {
 	var b strings.Builder
 	literal := func(s string) {
 		if s != "" {
-			// An end of the quotes after a $ keeps it from being a reference.
+			// Closing the quotes after a $ keeps it from being a reference.
 			b.WriteString(strings.ReplaceAll(diag.ShellWord(s), "$", "$''"))
 		}
 	}
@@ -83,13 +83,13 @@ func shellOfWord(word string) string {
 	return b.String()
 }
 
-// shellOfText is a shell text whose placeholders are the item's parts, each as
-// one word or a part of one, in quotes or not. A text that is no shell text gets
-// them too; who runs it says what is wrong with it.
+// shellOfText replaces the placeholders of a shell text by the item's parts, each as one word
+// or a part of one, in quotes or not. It does so also in a text that no shell can parse: the
+// shell that runs it reports what is wrong.
 func shellOfText(text string) string {
 	places := placeholder().FindAllStringIndex(text, -1)
 	offsets := make([]int, len(places))
-	readable := []byte(text) // a name where a placeholder stands, which may be anywhere
+	readable := []byte(text) // the text with a name in place of each placeholder, so that it can be parsed
 	for i, at := range places {
 		offsets[i] = at[0]
 		for k := at[0]; k < at[1]; k++ {
@@ -113,7 +113,7 @@ func shellOfText(text string) string {
 	return b.String() + text[end:]
 }
 
-// hasPlaceholder says whether a command names the item.
+// hasPlaceholder reports whether a command names the item.
 func hasPlaceholder(words ...string) bool {
 	return slices.ContainsFunc(words, placeholder().MatchString)
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/bide-dev/bide/internal/timeline"
 )
 
-// board is what the live display shows of a run: a fold over its events, and
-// the lines that stand for it at a moment. It has no clock and writes nothing.
+// board is what the live display shows of a run: the sum of its events, and the lines that
+// show that sum at a moment. It has no clock and writes nothing.
 type board struct {
 	phase   string
 	steps   []*task // of the workflow itself, outermost first
 	agents  map[int]*task
-	waiting map[int]time.Time // items that wait for their retry: when it is due
+	waiting map[int]time.Time // items that wait for a retry: when it is due
 	merging map[int]struct{}  // items whose work waits to be merged
 	total   int
 	done    int
 	failed  int
 	pace    timeline.Pace
-	breaker map[string]string // those that are not closed: state
-	width   int               // how many run at once, of a map that finds that out
+	breaker map[string]string // breakers that are not closed: their state
+	width   int               // how many items run at once, if the map finds that out
 	run     string            // its short name
 	holdups timeline.Holdups
 	cost    float64
 	ending  bool // interrupted
 }
 
-// task is a step, or an agent with the step at which it is.
+// task is a running step, or an agent with its present step.
 type task struct {
 	path    string
 	label   string
@@ -45,12 +45,12 @@ type task struct {
 	tries   int // attempts of the item's step
 	since   time.Time
 	retry   time.Time // when the next attempt is due; zero while one runs
-	queued  bool      // it waits for a slot or a token
-	limit   string    // what it waits for, of the limits of the machine; "": it is none of them
+	queued  bool      // it waits for a slot or a token of a limit
+	limit   string    // the limit of the machine that it waits for; "": no such limit
 }
 
-// delayOf is the wait that an event tells of; what a Duration cannot hold is a
-// very long one.
+// delayOf is the delay that an event announces; one that no Duration can hold becomes the
+// longest one.
 func delayOf(e event.Event) time.Duration {
 	return time.Duration(min(e.DelayMS, int64(24*365*time.Hour/time.Millisecond))) * time.Millisecond
 }
@@ -62,7 +62,7 @@ func newBoard() *board {
 	return &board{agents: map[int]*task{}, waiting: map[int]time.Time{}, merging: map[int]struct{}{}, breaker: map[string]string{}}
 }
 
-// take takes an event in.
+// take adds an event.
 func (b *board) take(e event.Event) {
 	b.pace.Apply(e)
 	if b.holdups.Apply(e); e.Type == event.RunFinished {
@@ -109,7 +109,7 @@ func (b *board) take(e event.Event) {
 	}
 }
 
-// resumed takes over where the items stand.
+// resumed restores the states of the items when a run is resumed.
 func (b *board) resumed(e event.Event) {
 	var at struct {
 		Items journal.Counts
@@ -145,7 +145,7 @@ func (b *board) takeStep(e event.Event) {
 	}
 }
 
-// task is the one that an event of a step belongs to, or nil.
+// task is the task that an event of a step belongs to, or nil.
 func (b *board) task(e event.Event) *task {
 	if e.Index > 0 {
 		return b.agents[e.Index]
@@ -167,7 +167,7 @@ func (b *board) takeItem(e event.Event) {
 		b.agents[e.Index] = &task{label: called(e), attempt: e.Attempt, since: e.Time}
 	case event.ItemRetry:
 		b.waiting[e.Index] = e.Time.Add(delayOf(e))
-	case event.ItemRequeued: // what failed for good is run again in this map
+	case event.ItemRequeued: // an item that failed for good runs again in this map
 		if b.done = max(0, b.done-1); e.Status != event.Skipped {
 			b.failed = max(0, b.failed-1)
 		}
@@ -186,15 +186,14 @@ func (b *board) takeItem(e event.Event) {
 	}
 }
 
-// The glyphs of what runs.
+// spinner are the glyphs beside what runs.
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 func spin(now time.Time) string {
 	return string(spinner[now.UnixMilli()/100%int64(len(spinner))])
 }
 
-// lines are what is shown at a moment: none wider than width columns, at most
-// height of them.
+// lines are what is shown at a moment: at most height lines, none wider than width columns.
 func (b *board) lines(now time.Time, width, height int) []string {
 	var out []string
 	if b.phase == "map" && b.total > 0 {
@@ -237,7 +236,7 @@ func (b *board) summary(now time.Time, width int) string {
 	return spin(now) + " " + strings.Repeat("━", full) + strings.Repeat("─", room-full) + " " + text
 }
 
-// next says when the first of the items that wait for their retry begins.
+// next says when the first item that waits for a retry runs again.
 func (b *board) next(now time.Time) string {
 	first := now.Add(time.Duration(math.MaxInt64))
 	for _, due := range b.waiting {
@@ -255,8 +254,8 @@ func (b *board) next(now time.Time) string {
 	}
 }
 
-// maxTasks is how many running steps or agents have a line of their own, and
-// settled how long one has to run before it gets it.
+// maxTasks is how many running steps or agents have a line of their own, and settled how long
+// one must have run to get it.
 const (
 	maxTasks = 8
 	settled  = 500 * time.Millisecond
@@ -299,7 +298,7 @@ func (t *task) line(now time.Time) string {
 	return spin(now) + " " + strings.Join(line, " · ")
 }
 
-// until is a wait that lies ahead; one below a second in tenths of it.
+// until formats the time until something is due; below a second in tenths of a second.
 func until(d time.Duration) string {
 	const tenth = time.Second / 10
 	if d > time.Second-tenth {
@@ -308,8 +307,7 @@ func until(d time.Duration) string {
 	return duration.Format((d + tenth - 1).Truncate(tenth))
 }
 
-// whole is a span of time in whole seconds, rounded up, and with less detail
-// the longer it is.
+// whole formats a span of time in whole seconds, rounded up; a longer span has less detail.
 func whole(d time.Duration) string {
 	unit := time.Second
 	switch {

@@ -16,18 +16,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// checked is what check says of one file.
+// checked is what check reports on one file.
 type checked struct {
 	Path     string    `json:"path"`
 	Kind     string    `json:"kind"`
 	Problems diag.List `json:"problems"`
-	// Formerly are protections of the file that other tools ignored.
+	// Formerly are safeguards in the file that other tools ignored.
 	Formerly diag.List `json:"formerly_ignored,omitempty"`
 	src      sourceTexts
 	file     *workflow.File
 }
 
-// checkOptions are what check was asked to do.
+// checkOptions are the options of check.
 type checkOptions struct {
 	*streams
 	pipelineFlags
@@ -60,8 +60,8 @@ status is 2 if there is an error.`,
 	return o.withJSON(cmd, "print one JSON object")
 }
 
-// checkStore is the store that a run on many machines would have, as far as one is named;
-// it refuses one that no run could have.
+// checkStore is the store that a run on many machines would have, if one is named. It refuses
+// a store that no run could have.
 func checkStore(on, store string) (s cluster.Store, err error) {
 	if on == "" && store != "" {
 		return s, usagef("--store is for runs on many machines: add --on temporal")
@@ -124,7 +124,7 @@ func (o *checkOptions) run() error {
 	return nil
 }
 
-// read reads the files of a path; - is standard input.
+// read returns the function that reads the files of a path; - is standard input.
 func (o *checkOptions) read(path string) func(string) ([]byte, error) {
 	if path != "-" {
 		return os.ReadFile
@@ -138,8 +138,8 @@ func (o *checkOptions) read(path string) func(string) ([]byte, error) {
 	}
 }
 
-// checkFile says what is wrong with a file, and with the pipelines that its
-// steps run, of which only those with problems are told.
+// checkFile checks a file and the pipelines that its steps run. Of the pipelines, it reports
+// only those with problems.
 func checkFile(path, manifest string, strict bool, read func(string) ([]byte, error)) []checked {
 	if dataflow.IsPipeline(path) {
 		p, problems := dataflow.Load(path, manifest, read)
@@ -181,7 +181,7 @@ func checkFile(path, manifest string, strict bool, read func(string) ([]byte, er
 	return all
 }
 
-// limitProblems says what is wrong with the limits of this machine that a file and its
+// limitProblems reports what is wrong with the limits of this machine that a file and its
 // pipelines name.
 func limitProblems(f *workflow.File, steps *dataflow.Steps) (problems diag.List) {
 	if len(steps.Limits(f)) == 0 {
@@ -198,7 +198,7 @@ func limitProblems(f *workflow.File, steps *dataflow.Steps) (problems diag.List)
 	return problems
 }
 
-// machineLimits gives the limits of this machine.
+// machineLimits reads the limits of this machine.
 func machineLimits() (*limits.Config, error) {
 	home, err := journal.Home()
 	if err != nil {
@@ -207,8 +207,8 @@ func machineLimits() (*limits.Config, error) {
 	return limits.Read(home)
 }
 
-// isManifest reports whether a file is a manifest of modules: its first line that
-// is no comment begins with modules:.
+// isManifest reports whether a file is a manifest of modules: its first line that is no
+// comment begins with modules:.
 func isManifest(path string, read func(string) ([]byte, error)) bool {
 	b, err := read(path)
 	if err != nil {
@@ -222,7 +222,7 @@ func isManifest(path string, read func(string) ([]byte, error)) bool {
 	return false
 }
 
-// judge makes errors of warnings where they are to be.
+// judge turns warnings into errors if strict.
 func (c *checked) judge(strict bool) {
 	for i := range c.Problems {
 		if strict {

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cleanOptions are what clean was asked to do.
+// cleanOptions are the options of clean.
 type cleanOptions struct {
 	*app
 	older               string
@@ -65,7 +65,7 @@ terminal it asks for the age.`,
 	return o.withJSON(cmd, "print one JSON object")
 }
 
-// cleaned is a run that clean looked at.
+// cleaned is a run that clean considered.
 type cleaned struct {
 	Run     string          `json:"run"`
 	Name    string          `json:"name,omitempty"`
@@ -73,9 +73,9 @@ type cleaned struct {
 	Ended   time.Time       `json:"finished,omitzero"`
 	Bytes   int64           `json:"bytes"`
 	Removed bool            `json:"removed"`
-	Why     string          `json:"why,omitempty"` // it is kept
+	Why     string          `json:"why,omitempty"` // why it is kept
 	dir     string          // where it ran
-	shared  *cluster.Shared // what the store has of it, which is removed, too; nil: nothing
+	shared  *cluster.Shared // what the store has of it, which is removed too; nil: nothing
 }
 
 func (o *cleanOptions) run(ctx context.Context) error {
@@ -119,14 +119,13 @@ func (o *cleanOptions) run(ctx context.Context) error {
 	return errors.Join(err, cerr, o.printCleaned(list, cache))
 }
 
-// cleanedCache are the results that clean took out of the cache, or would take.
+// cleanedCache counts the results that clean removed from the cache, or would remove.
 type cleanedCache struct {
 	Results int   `json:"results"`
 	Bytes   int64 `json:"bytes"`
 }
 
-// pruneCache removes results whose time is over, unless only certain runs are
-// to be cleaned.
+// pruneCache removes expired results, unless clean was asked for certain runs only.
 func (f *cleanOptions) pruneCache(st *journal.Store) (c cleanedCache, err error) {
 	if len(f.runs) > 0 {
 		return c, nil
@@ -138,7 +137,7 @@ func (f *cleanOptions) pruneCache(st *journal.Store) (c cleanedCache, err error)
 	return c, err
 }
 
-// askAge asks for the age where neither it nor a run was given.
+// askAge asks for the age if the user named neither an age nor a run.
 func (o *cleanOptions) askAge() error {
 	if o.older != "" || len(o.runs) > 0 {
 		return nil
@@ -165,13 +164,12 @@ func (f *cleanOptions) age() (time.Duration, error) {
 	return d, nil
 }
 
-// resolveRuns turns ids and their beginnings into ids. All that are wrong are
-// reported at once.
+// resolveRuns turns ids and their beginnings into ids. It reports all wrong ones together.
 func (a *app) resolveRuns(ctx context.Context, st *journal.Store, runs []string) ([]string, error) {
 	var out []string
 	var errs []error
 	for _, run := range runs {
-		if run == "" { // which would be the last one
+		if run == "" { // which would mean the last run
 			return nil, usagef("--run is empty: name a run")
 		}
 		m, err := a.meant(ctx, run, runArg{})
@@ -187,7 +185,7 @@ func (a *app) resolveRuns(ctx context.Context, st *journal.Store, runs []string)
 	return out, errors.Join(errs...)
 }
 
-// cleaner judges and removes runs.
+// cleaner decides which runs to remove, and removes them.
 type cleaner struct {
 	st    *journal.Store
 	f     *cleanOptions
@@ -195,7 +193,7 @@ type cleaner struct {
 	repos map[string]map[string]string // by directory and run: why its work is kept
 }
 
-// judge says whether a run may go.
+// judge decides whether a run may be removed.
 func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (cleaned, error) {
 	i := infoOf(s, bad)
 	x := cleaned{Run: s.ID, Name: i.Title, Status: i.Status, Ended: i.Finished, dir: s.Dir}
@@ -203,7 +201,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	if x.Bytes, err = worktree.SizeOf(c.st.RunDir(s.ID)); err != nil {
 		return x, err
 	}
-	back := false // it would come back, out of the store
+	back := false // the run would come back from the store
 	if place, perr := cluster.Place(c.st.RunDir(s.ID)); perr == nil {
 		store, err := cluster.OpenStore(place.Store)
 		if err != nil {
@@ -212,7 +210,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 		if c.f.store {
 			there := store.Run(s.ID)
 			x.shared = &there
-			if path := there.Path(); path != "" { // how much it is elsewhere, only a look at all of it would tell
+			if path := there.Path(); path != "" { // its size elsewhere is unknown: finding it would take a look at all of it
 				n, err := worktree.SizeOf(path)
 				if err != nil {
 					return x, err
@@ -242,8 +240,8 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	return x, err
 }
 
-// ended is when a run ended; of one that was interrupted, its start is the
-// last that is known for sure.
+// ended is when a run ended. For an interrupted run it is the start, the last time that is
+// certain.
 func ended(s journal.Summary) time.Time {
 	if s.Finished.IsZero() {
 		return s.Started
@@ -251,7 +249,7 @@ func ended(s journal.Summary) time.Time {
 	return s.Finished
 }
 
-// unmerged says what of a run's work would be lost; "" if nothing.
+// unmerged says what work of a run would be lost; "" if none.
 func (c *cleaner) unmerged(ctx context.Context, s journal.Summary) (string, error) {
 	if s.Dir == "" {
 		return "", nil
@@ -267,7 +265,7 @@ func (c *cleaner) unmerged(ctx context.Context, s journal.Summary) (string, erro
 	return kept[s.ID], nil
 }
 
-// openRepo opens the repository of a directory; nil where there is none.
+// openRepo opens the repository of a directory; nil if there is none.
 func openRepo(ctx context.Context, dir string) (*worktree.Repo, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -279,7 +277,7 @@ func openRepo(ctx context.Context, dir string) (*worktree.Repo, error) {
 	return repo, err
 }
 
-// keptWork gives, by run, the work in a repository that is not merged.
+// keptWork returns, by run, the work in a repository that is not merged.
 func keptWork(ctx context.Context, dir string) (map[string]string, error) {
 	kept := map[string]string{}
 	repo, err := openRepo(ctx, dir)
@@ -320,7 +318,7 @@ func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
 			return err
 		}
 	}
-	if x.shared != nil { // first: what is here only is found again
+	if x.shared != nil { // first: what is only here can be found again
 		if err := x.shared.Remove(); err != nil {
 			return err
 		}
@@ -357,10 +355,10 @@ func (o *cleanOptions) printCleaned(list []cleaned, cache cleanedCache) error {
 	return nil
 }
 
-// goes reports whether a run was removed, or would be.
+// goes reports whether a run was removed or, in a dry run, would be.
 func (x cleaned) goes(dry bool) bool { return x.Removed || dry && x.Why == "" }
 
-// going counts the runs that were removed, or would be, with their bytes.
+// going counts the runs that were removed or would be, and their bytes.
 func going(list []cleaned, dry bool) (n int, bytes int64) {
 	for _, x := range list {
 		if x.goes(dry) {
@@ -370,7 +368,7 @@ func going(list []cleaned, dry bool) (n int, bytes int64) {
 	return n, bytes
 }
 
-// fate says what became of something that was to be cleaned, or would become of it.
+// fate says what happened, or would happen, to something that was to be cleaned.
 func fate(goes, dry bool, why string) string {
 	switch {
 	case !goes:

@@ -25,15 +25,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What concerns runs on many machines: `bide run --on temporal`, `bide worker`,
-// `bide cluster`. Temporal itself is spoken to by another program, bide-temporal, so
-// that this one stays small.
+// This file is about runs on many machines: `bide run --on temporal`, `bide worker`, `bide
+// cluster`. Another program, bide-temporal, speaks to Temporal, so that this one stays small.
 
-// clusterFlags say which machines have a run.
+// clusterFlags say on which machines a run runs.
 type clusterFlags struct {
 	on, store string
 	detach    bool
-	priority  int // 0: not given
+	priority  int // 0: not set
 }
 
 func (f *clusterFlags) check() error {
@@ -48,8 +47,8 @@ func (f *clusterFlags) check() error {
 	return nil
 }
 
-// sharedStore is the store of runs on many machines: --store, else BIDE_STORE, else
-// a directory beside the runs of this machine.
+// sharedStore is the store of runs on many machines: --store, else BIDE_STORE, else a
+// directory beside the runs of this machine.
 func sharedStore(home *journal.Store, flag string) (cluster.Store, error) {
 	flag = cmp.Or(flag, os.Getenv("BIDE_STORE"), "dir:"+filepath.Join(home.Dir, "store"))
 	s, err := cluster.OpenStore(flag)
@@ -75,8 +74,8 @@ func beside() (string, error) {
 	return path, nil
 }
 
-// temporal runs bide-temporal to its end, and gives what it printed. When ctx ends, it is killed
-// with all that it has begun.
+// temporal runs bide-temporal to its end, and returns what it printed. When ctx ends, it kills
+// bide-temporal with all its children.
 func temporal(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	program, err := beside()
 	if err != nil {
@@ -94,7 +93,7 @@ func temporal(ctx context.Context, in io.Reader, args ...string) (string, error)
 	return strings.TrimSpace(out.String()), nil
 }
 
-// become replaces this process by bide-temporal.
+// become replaces this process with bide-temporal.
 func become(args ...string) error {
 	program, err := beside()
 	if err != nil {
@@ -103,8 +102,8 @@ func become(args ...string) error {
 	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
 }
 
-// registerStores has stores that need a client of a server opened through bide-temporal,
-// which has such clients: this program stays as it is.
+// registerStores makes bide-temporal open the stores that need the client of a server.
+// bide-temporal has such clients, so this program needs none.
 func registerStores() {
 	for _, kind := range []string{"s3", "postgres"} {
 		cluster.Register(kind, func(text string) (cluster.Objects, error) {
@@ -113,7 +112,8 @@ func registerStores() {
 	}
 }
 
-// dialStore starts a bide-temporal that serves a store on a connection, and ends with it.
+// dialStore starts a bide-temporal that serves a store on a connection. The process ends with
+// the connection.
 func dialStore(text string) (net.Conn, error) {
 	program, err := beside()
 	if err != nil {
@@ -137,11 +137,11 @@ func dialStore(text string) (net.Conn, error) {
 	if err = errors.Join(err, there.Close()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	go func() { _ = cmd.Wait() }() // it ends with the connection, and has said what was wrong
+	go func() { _ = cmd.Wait() }() // it ends with the connection, and has reported what was wrong
 	return conn, nil
 }
 
-// runOn starts a run on Temporal, and follows it.
+// runOn starts a run on Temporal and follows it.
 func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 	home, err := o.openStore()
 	if err != nil {
@@ -208,7 +208,7 @@ func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 	return o.follow(ctx, opt, h.Run, 0, false)
 }
 
-// beginOn has Temporal begin a life of a run, in which dead letters may be run again.
+// beginOn asks Temporal to start an execution of a run, which may run dead letters again.
 func beginOn(ctx context.Context, shared cluster.Store, run string, again []cluster.Letter) error {
 	text, err := json.Marshal(again)
 	if err != nil {
@@ -218,14 +218,14 @@ func beginOn(ctx context.Context, shared cluster.Store, run string, again []clus
 	return err
 }
 
-// onServer is how a run stands at Temporal, as bide-temporal tells it.
+// onServer is the state of a run on Temporal, as bide-temporal reports it.
 type onServer struct {
 	Run, Word, Trouble string
 }
 
-// standsOn asks how runs stand at Temporal; what cannot be told within a time is left
-// out.
-func standsOn(ctx context.Context, run string, wait time.Duration, more ...string) map[string]onServer {
+// stateOn asks Temporal for the states of runs. It leaves out what Temporal does not answer in
+// time.
+func stateOn(ctx context.Context, run string, wait time.Duration, more ...string) map[string]onServer {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	text, err := temporal(ctx, nil, append([]string{"status", run}, more...)...)
@@ -243,7 +243,7 @@ func standsOn(ctx context.Context, run string, wait time.Duration, more ...strin
 // showWait is how long a command that shows runs waits for what Temporal knows.
 const showWait = 3 * time.Second
 
-// troublesOn tells what holds up those of some runs that other machines continue with.
+// troublesOn returns what holds up those runs of a list that other machines execute.
 func troublesOn(ctx context.Context, st *journal.Store, list []runInfo) map[string]onServer {
 	var runs []string
 	for _, i := range list {
@@ -254,7 +254,7 @@ func troublesOn(ctx context.Context, st *journal.Store, list []runInfo) map[stri
 	if len(runs) == 0 {
 		return nil
 	}
-	return standsOn(ctx, runs[0], showWait, runs[1:]...)
+	return stateOn(ctx, runs[0], showWait, runs[1:]...)
 }
 
 // elsewhere reports whether other machines have a run, or had it.
@@ -266,8 +266,8 @@ func (a *app) elsewhere(run string) (id string, is bool, err error) {
 	return id, is, err
 }
 
-// resumeOn continues with a run on Temporal: it follows one in progress, and begins
-// a new life of one that does not, in which dead letters may be run again.
+// resumeOn continues a run on Temporal. If the run is in progress, it only follows. If not, it
+// starts a new execution, which may run dead letters again.
 func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string, again ...journal.DeadLetter) error {
 	if opt.Force || opt.MaxParallel > 0 {
 		return usagef("--force and --max-parallel are not there yet for a run on Temporal")
@@ -288,7 +288,7 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 	if err != nil {
 		return err
 	}
-	from := int64(0) // what was before is not shown
+	from := int64(0) // earlier events are not shown
 	err = f.reading(run, func(r *journal.Reader) (err error) {
 		from, err = r.Last(ctx)
 		return err
@@ -310,7 +310,7 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 			return err
 		}
 		if err := beginOn(ctx, shared, run, lettersOf(again)); err != nil {
-			// Somebody else may have begun this life meanwhile.
+			// Somebody else may have started it in the meantime.
 			if word, werr := wordOf(ctx, run); werr != nil || word != "running" {
 				return err
 			}
@@ -335,8 +335,8 @@ func lettersOf(list []journal.DeadLetter) (letters []cluster.Letter) {
 	return letters
 }
 
-// unchanged is an error where a file of the run is no longer what it was: as nobody
-// would notice that the run continues with the old one.
+// unchanged returns an error if a file of the run has changed: the run would continue with the
+// old file, and nobody would notice.
 func (a *app) unchanged(run string) error {
 	err := a.reading(run, func(r *journal.Reader) error { return engine.Unchanged(r.Header()) })
 	if changed := new(engine.ChangedError); errors.As(err, &changed) {
@@ -345,17 +345,17 @@ func (a *app) unchanged(run string) error {
 	return err
 }
 
-// hadWait is how long the end of a workflow may come after that of its run.
+// hadWait is how much later than its run a workflow may end.
 const hadWait = 10 * time.Second
 
-// had tells whether Temporal has a run: running, closed or none. One that has just
-// ended is given a moment.
+// had returns whether Temporal has a run: running, closed or none. It waits a moment for one
+// that has just ended.
 func (a *app) had(ctx context.Context, run string) (word string, err error) {
 	for end := time.Now().Add(hadWait); ; time.Sleep(stopWait) {
 		if word, err = wordOf(ctx, run); err != nil || word != "running" {
 			return word, err
 		}
-		if goesOn, err := a.goesOn(run); err != nil || goesOn {
+		if inUse, err := a.inUse(run); err != nil || inUse {
 			return word, err
 		}
 		if time.Now().After(end) {
@@ -377,7 +377,7 @@ func wordOf(ctx context.Context, run string) (string, error) {
 	return list[0].Word, nil
 }
 
-// adopt makes copies of the runs of BIDE_STORE that this machine has not seen.
+// adopt copies the runs of BIDE_STORE that this machine has not seen.
 func adopt(home *journal.Store) error {
 	text := os.Getenv("BIDE_STORE")
 	if text == "" {
@@ -390,8 +390,8 @@ func adopt(home *journal.Store) error {
 	return shared.Adopt(home)
 }
 
-// adoptRuns is adopt for one command: a run of the store that cannot be taken over keeps
-// nobody from another.
+// adoptRuns calls adopt once for a command. A run of the store that cannot be copied does not
+// prevent work on the others.
 func (a *app) adoptRuns(home *journal.Store) error {
 	if a.adopted {
 		return nil
@@ -407,15 +407,14 @@ func (a *app) adoptRuns(home *journal.Store) error {
 	return nil
 }
 
-// keepUp brings the copies of runs that other machines continue with up to date while
-// they are watched, until end is called.
+// keepUp updates the copies of runs that other machines execute, until end is called.
 func (s *streams) keepUp(home *journal.Store) (end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		told := ""
+		reported := ""
 		for {
 			select {
 			case <-done:
@@ -423,8 +422,8 @@ func (s *streams) keepUp(home *journal.Store) (end func()) {
 			case <-tick.C:
 			}
 			err := errors.Join(adopt(home), cluster.RefreshAll(home))
-			if err != nil && err.Error() != told {
-				told = err.Error()
+			if err != nil && err.Error() != reported {
+				reported = err.Error()
 				fmt.Fprintf(s.err, "bide: runs on other machines: %v\n", err)
 			}
 		}
@@ -432,8 +431,8 @@ func (s *streams) keepUp(home *journal.Store) (end func()) {
 	return func() { close(done); <-ended }
 }
 
-// refusedOn are the problems of a file for a place to run it, and for the store of the
-// run there, if one is named.
+// refusedOn adds the problems of a file with the place where it is to run, and with the run's
+// store there, if one is named.
 func refusedOn(c *checked, on string, store cluster.Store) {
 	if on == "" || c.file == nil || c.Problems.HasErrors() {
 		return
@@ -444,7 +443,7 @@ func refusedOn(c *checked, on string, store cluster.Store) {
 	}
 }
 
-// workerOptions are what worker was asked to do.
+// workerOptions are the options of worker.
 type workerOptions struct {
 	slots  int
 	stores []string
@@ -496,7 +495,7 @@ func (o *workerOptions) run() error {
 	return become(args...)
 }
 
-// devOptions are what cluster dev was asked to do.
+// devOptions are the options of cluster dev.
 type devOptions struct {
 	*app
 	slots int
@@ -529,7 +528,7 @@ found on PATH or where "go install" puts it.`,
 	return cmd
 }
 
-// devDatabase is the name of the development server's database, in bide's directory of state.
+// devDatabase is the name of the development server's database, in bide's state directory.
 const devDatabase = "temporal.db"
 
 func (o *devOptions) run() error {

@@ -12,11 +12,12 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// followEvery is how often it is looked what has happened.
+// followEvery is how often follow looks for new events.
 const followEvery = 200 * time.Millisecond
 
-// follow shows a run that others continue with, behind an event, until it has ended. An interrupt stops
-// it, a second one at once. That it joins a run in progress is said when an interrupt is heeded.
+// follow shows the events of a run on other machines, from the one after from, until the run
+// has ended. An interrupt stops the run, a second one immediately. joins says that the run was
+// in progress already; follow says so once it handles interrupts.
 func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, from int64, joins bool) error {
 	return f.execute(ctx, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
 		sum, err := followed(hard, o, run, from, joins)
@@ -27,13 +28,13 @@ func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, f
 	})
 }
 
-// followed shows a run until its end is recorded. It leaves one that was asked to stop
-// earlier where its end cannot be recorded, and at a second interrupt in any case.
+// followed shows a run until its end is recorded. It returns earlier if the run was asked to
+// stop and its end cannot be recorded, and at a second interrupt in any case.
 //
-// What it shows is read from the copy of the run, which whoever looks at it keeps up.
+// It reads the copy of the run, which keepUp updates.
 func followed(hard context.Context, o engine.Options, run string, from int64, joins bool) (*engine.Summary, error) {
 	ctx, end := context.WithCancel(context.WithoutCancel(hard))
-	defer end() // with what is still asked
+	defer end() // after the last answers have come
 	over := false
 	show := func(e event.Event) {
 		switch e.Type {
@@ -55,14 +56,14 @@ func followed(hard context.Context, o engine.Options, run string, from int64, jo
 	if joins {
 		f.say(fmt.Sprintf("run %s is running; what happens from now on is shown", shortRun(run)))
 	}
-	for told := ""; !over; {
+	for reported := ""; !over; {
 		var wrong error
 		select {
 		case <-tick.C:
 		case <-ask.C:
 			if !f.asking {
 				f.asking = true
-				go func() { f.asked <- standsOn(ctx, run, askWait)[run] }()
+				go func() { f.asked <- stateOn(ctx, run, askWait)[run] }()
 			}
 		case s := <-f.asked:
 			wrong = f.takes(s, run)
@@ -76,15 +77,15 @@ func followed(hard context.Context, o engine.Options, run string, from int64, jo
 		case <-f.leave:
 			f.left = true
 		}
-		// What has happened meanwhile comes first.
+		// Show first what has happened in the meantime.
 		switch err := newEvents(ctx, o.Store, run, &from, show); {
 		case err == nil:
-			told = ""
+			reported = ""
 		case !errors.As(err, new(*fs.PathError)) && !errors.As(err, new(*journal.DiskError)):
 			return nil, err
-		case err.Error() != told:
-			told = err.Error()
-			f.say("the state of the run cannot be read now:  " + told)
+		case err.Error() != reported:
+			reported = err.Error()
+			f.say("the state of the run cannot be read now:  " + reported)
 		}
 		switch {
 		case over:
@@ -103,14 +104,14 @@ func followed(hard context.Context, o engine.Options, run string, from int64, jo
 	return sum, err
 }
 
-// newEvents shows what has come to a run behind an event.
+// newEvents shows the events of a run that came after from.
 func newEvents(ctx context.Context, st *journal.Store, run string, from *int64, show func(event.Event)) error {
 	return readRun(st, run, func(r *journal.Reader) error {
 		last, err := r.Last(ctx)
 		if err != nil {
 			return err
 		}
-		*from = min(*from, last) // of a copy that was made anew
+		*from = min(*from, last) // smaller if the copy was made anew
 		for e, err := range r.Events(ctx, *from+1, journal.EventFilter{}) {
 			if err != nil {
 				return err
@@ -123,18 +124,18 @@ func newEvents(ctx context.Context, st *journal.Store, run string, from *int64, 
 }
 
 const (
-	// askEvery is how often it is asked whether something holds a run up that its
-	// record does not tell, and askWait how long an answer may take.
+	// askEvery is how often follow asks whether something holds up the run that its record
+	// does not show, and askWait how long an answer may take.
 	askEvery = 3 * time.Second
 	askWait  = 10 * time.Second
-	// drainWait is how long a run may take to end that was asked to stop, and whose
-	// end cannot be recorded: what runs has its grace. leaveWait is the same of one
-	// that was asked to stop at once, whatever holds it up.
+	// drainWait is how long a run that was asked to stop may take to end if its end cannot be
+	// recorded: running steps have their grace. leaveWait is the same after a second
+	// interrupt, whatever holds up the run.
 	drainWait = engine.DefaultGrace + 5*time.Second
 	leaveWait = 10 * time.Second
 )
 
-// follower is who follows a run, beside what is recorded of it.
+// follower is the state of one who follows a run, beside what the run records.
 type follower struct {
 	say       func(string)
 	soft, now <-chan struct{}
@@ -145,10 +146,10 @@ type follower struct {
 	asked     chan onServer
 	asking    bool
 	trouble   string
-	gone      int // how often Temporal did not have it
+	gone      int // how often in a row Temporal did not have the run
 }
 
-// takes takes how the run stands.
+// takes processes an answer about the state of the run.
 func (f *follower) takes(s onServer, run string) error {
 	f.asking = false
 	switch s.Word {
@@ -163,7 +164,7 @@ func (f *follower) takes(s onServer, run string) error {
 		return errors.New(s.Trouble)
 	}
 	if f.gone > 3 {
-		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` continues with what is recorded", run, shortRun(run))
+		return fmt.Errorf("Temporal ended run %s too early: `bide resume %s` continues with what is recorded", run, shortRun(run))
 	}
 	if s.Trouble != f.trouble {
 		if s.Trouble == "" {

@@ -19,11 +19,11 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// What a run on many machines has to do with git where it is started: the workers clone
-// the repository as it is then, and what they have committed is merged there in the end.
+// This file is about git for a run on many machines: the workers clone the repository as it is
+// at the start, and at the end what they committed is merged there.
 
-// isolateOn says in the options how the items of a run work, and gives the repository that
-// the workers clone; nil where they need none.
+// isolateOn sets in the options how the items of a run are isolated, and returns the
+// repository that the workers clone; nil if they need none.
 func isolateOn(ctx context.Context, opt *engine.Options) (repo *worktree.Repo, err error) {
 	if opt.Pipeline == nil {
 		repo, err = gitwork.Repository(ctx, opt.File, cmp.Or(opt.Isolation, opt.File.Isolation, "auto"), opt.Dir)
@@ -35,8 +35,8 @@ func isolateOn(ctx context.Context, opt *engine.Options) (repo *worktree.Repo, e
 	return repo, err
 }
 
-// bring has the branches of a run that other machines run in the repository of a directory,
-// by default that in which the run was started. It is false where there are none.
+// bring fetches the branches of a run on other machines into the repository of a directory, by
+// default the one where the run was started. It returns false if there are none.
 func bring(ctx context.Context, st *journal.Store, run, dir string) (bool, error) {
 	shared, err := storeOf(st, run)
 	if err != nil || !shared.HasGit() {
@@ -45,7 +45,7 @@ func bring(ctx context.Context, st *journal.Store, run, dir string) (bool, error
 	return shared.Bring(ctx, dir)
 }
 
-// storeOf is a run in its store.
+// storeOf opens a run in its store.
 func storeOf(st *journal.Store, run string) (cluster.Shared, error) {
 	place, err := cluster.Place(st.RunDir(run))
 	if err != nil {
@@ -69,9 +69,9 @@ func noteOn(st *journal.Store, run string, note event.Event) error {
 	return shared.Tell("bide worktree merge on "+host+" "+rand.Text(), note.Time, note)
 }
 
-// landed brings the work of a run that has ended to the repository in which it was started,
-// and merges it where that was asked for. What stands in the way is told: the run has ended
-// as it has.
+// landed fetches the work of a run that has ended into the repository where it was started,
+// and merges it if the run asks for that. It only reports what prevents that: the result of
+// the run stays the same.
 func (f *runFlags) landed(ctx context.Context, o engine.Options, run string, sum *engine.Summary) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), landWait)
 	defer cancel()
@@ -94,7 +94,7 @@ func (f *runFlags) landed(ctx context.Context, o engine.Options, run string, sum
 		return
 	}
 	if err == nil {
-		_, err = f.had(ctx, run) // what is added to the run comes after its end
+		_, err = f.had(ctx, run) // what is added to the run must come after its end
 	}
 	if err == nil {
 		err = f.mergeOn(ctx, o.Store, run, dir, sum, say)
@@ -108,8 +108,8 @@ func (f *runFlags) landed(ctx context.Context, o engine.Options, run string, sum
 // landWait is how long the merge at the end of a run may take.
 const landWait = 10 * time.Minute
 
-// wantsMerge reports whether the work of a run is to be merged without a question, and
-// where.
+// wantsMerge reports whether to merge the work of a run without a question, and in which
+// directory.
 func wantsMerge(o engine.Options, run string) (yes bool, dir string, err error) {
 	var began engine.Settings
 	err = readRun(o.Store, run, func(r *journal.Reader) error {
@@ -119,8 +119,8 @@ func wantsMerge(o engine.Options, run string) (yes bool, dir string, err error) 
 	return o.Yes || began.Yes, dir, err
 }
 
-// mergeOn merges the branch of a run. Work of items that was left uncommitted stays in
-// branches of theirs, as on one machine.
+// mergeOn merges the branch of a run. Uncommitted work of items stays in branches of its own,
+// as on one machine.
 func (f *runFlags) mergeOn(ctx context.Context, st *journal.Store, run, dir string, sum *engine.Summary, say func(string, ...any)) error {
 	var items []journal.Result
 	var done map[string]bool

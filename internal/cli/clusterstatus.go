@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// clusterStatusOptions are what cluster status was asked to do.
+// clusterStatusOptions are the options of cluster status.
 type clusterStatusOptions struct {
 	*app
 }
@@ -49,7 +49,7 @@ func (o *clusterStatusOptions) run(ctx context.Context) error {
 	return err
 }
 
-// clusterState asks the server how workers and runs stand.
+// clusterState asks the server for the states of workers and runs.
 func clusterState(ctx context.Context) (s cluster.State, err error) {
 	text, err := temporal(ctx, nil, "cluster")
 	if err != nil {
@@ -71,5 +71,5 @@ func (o *clusterStatusOptions) print(s cluster.State, now time.Time) error {
 	for _, r := range s.Runs {
 		fmt.Fprintf(&b, "  %s: since %s, %s\n", shortRun(r.Run), r.Since.Local().Format(time.DateTime), r.Says())
 	}
-	return o.printf("%s", b.String()) // which has short names for runs
+	return o.printf("%s", b.String()) // the table has short names for runs
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// storeFlags say which store is meant.
+// storeFlags name the store.
 type storeFlags struct {
 	*app
 	where string
@@ -33,7 +33,7 @@ of bide's state. These commands find and repair what a disk or a copy has damage
 	return cmd
 }
 
-// storeVerifyOptions are what store verify was asked to do.
+// storeVerifyOptions are the options of store verify.
 type storeVerifyOptions struct {
 	storeFlags
 	names []string // of runs; none: all
@@ -57,7 +57,7 @@ names each damaged one. The exit status is 1 if one is damaged. Nothing is chang
 	return o.withJSON(cmd, "print a JSON array")
 }
 
-// storeRepairOptions are what store repair was asked to do.
+// storeRepairOptions are the options of store repair.
 type storeRepairOptions struct {
 	storeFlags
 	name string // of the run
@@ -84,8 +84,8 @@ cannot be repaired; they are named.`,
 	return o.withJSON(cmd, "print a JSON object")
 }
 
-// inStore gives a store, and those of its runs that are named by their ids, the last or first
-// letters of them, or last; all where none is named.
+// inStore opens a store and finds the runs that are named: by their ids, by the first or last
+// letters of them, or as last; all if none is named.
 func (f *storeFlags) inStore(names []string) (cluster.Store, []string, error) {
 	home, err := f.openStore()
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *storeFlags) inStore(names []string) (cluster.Store, []string, error) {
 		case 0:
 			return s, nil, fmt.Errorf("the store %s has no run %s; bide store verify lists those that it has", s, name)
 		default:
-			return s, nil, fmt.Errorf("%s may be any of %s in the store %s: write more of its id", name, strings.Join(fit, ", "), s)
+			return s, nil, fmt.Errorf("%s matches the runs %s in the store %s: write more of the id", name, strings.Join(fit, ", "), s)
 		}
 	}
 	return s, runs, nil
@@ -131,7 +131,7 @@ func (o *storeVerifyOptions) run() error {
 	var unread []error
 	for _, run := range runs {
 		rep, err := s.Run(run).Verify()
-		if err != nil { // of another protocol, perhaps; the others are read nevertheless
+		if err != nil { // of another protocol, perhaps; the others are still read
 			unread = append(unread, fmt.Errorf("run %s cannot be verified: %w", run, err))
 			continue
 		}

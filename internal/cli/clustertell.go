@@ -14,7 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// askStopOn has Temporal stop a run.
+// askStopOn asks Temporal to stop a run.
 func askStopOn(ctx context.Context, run string, now bool) error {
 	args := []string{"stop", run}
 	if now {
@@ -30,7 +30,7 @@ func askStopOn(ctx context.Context, run string, now bool) error {
 	return fmt.Errorf("run %s could not be stopped, and may still be running: %w", run, err)
 }
 
-// tellOn has the map of a running run do something.
+// tellOn sends a request to the map of a running run.
 func tellOn(ctx context.Context, run string, q cluster.Control) error {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -40,7 +40,7 @@ func tellOn(ctx context.Context, run string, q cluster.Control) error {
 	return err
 }
 
-// controlOn is bide control of a run on Temporal.
+// controlOn is bide control for a run on Temporal.
 func (o *controlOptions) controlOn(ctx context.Context, run string) error {
 	return o.reading(run, func(r *journal.Reader) error {
 		before, err := r.State(ctx)
@@ -54,11 +54,11 @@ func (o *controlOptions) controlOn(ctx context.Context, run string) error {
 	})
 }
 
-// requeueOn has Temporal run dead letters again: in the running map, or in a new
-// life of the run.
+// requeueOn asks Temporal to run dead letters again: in the running map, or in a new execution
+// of the run.
 func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, filter letterFilter, begins func(map[int]json.RawMessage) error) error {
 	if !o.recorded || o.edited != "" || opt.MaxParallel > 0 {
-		return usagef("a run on Temporal keeps to the file and the items as they were when it began: write --as-recorded, without --data and --max-parallel")
+		return usagef("a run on Temporal keeps the file and the items that it began with: write --as-recorded, without --data and --max-parallel")
 	}
 	var list []journal.DeadLetter
 	err := o.reading(o.id, func(r *journal.Reader) error {
@@ -79,7 +79,7 @@ func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, fil
 	return o.resumeOn(ctx, opt, o.id, list...)
 }
 
-// overOn is the status of a run in which nothing is left to do; "" of any other.
+// overOn is the status of a run that has nothing left to do; "" for any other.
 func overOn(ctx context.Context, home *journal.Store, run string) (status string, err error) {
 	err = readRun(home, run, func(r *journal.Reader) error {
 		sum, err := r.Summary(ctx)
@@ -91,20 +91,21 @@ func overOn(ctx context.Context, home *journal.Store, run string) (status string
 	return status, err
 }
 
-// stopOn asks Temporal to stop a run, and waits until it has; an interrupt ends the wait.
+// stopOn asks Temporal to stop a run, and waits until it has stopped; an interrupt ends the
+// wait.
 func (o *stopOptions) stopOn(ctx context.Context, run string) error {
 	if err := askStopOn(ctx, run, o.now); err != nil {
 		return err
 	}
 	begin, asked := time.Now(), time.Now()
-	for goesOn := true; goesOn; {
+	for inUse := true; inUse; {
 		var err error
-		if goesOn, err = o.goesOn(run); err != nil {
+		if inUse, err = o.inUse(run); err != nil {
 			return err
 		}
-		if goesOn && time.Since(asked) > askEvery && time.Since(begin) > drainWait {
+		if inUse && time.Since(asked) > askEvery && time.Since(begin) > drainWait {
 			asked = time.Now()
-			if why := standsOn(ctx, run, askWait)[run].Trouble; why != "" {
+			if why := stateOn(ctx, run, askWait)[run].Trouble; why != "" {
 				return fmt.Errorf("run %s was asked to stop, and its end is not recorded yet: %s", run, why)
 			}
 		}

@@ -11,16 +11,16 @@ var groups = []*cobra.Group{
 	{ID: "setup", Title: "Set up:"},
 }
 
-// The commands of a group stand in the order of their table, not of their names.
+// The help lists the commands of a group in the order of their table, not of their names.
 func init() { cobra.EnableCommandSorting = false }
 
-// command is a command by its group and name, which is made when it is asked for.
+// command is a command with its group and name. It is constructed only when it is needed.
 type command struct {
 	group, name string
 	make        func(*app) *cobra.Command
 }
 
-// commandTable has the commands in the order of the help.
+// commandTable lists the commands in the order of the help.
 func commandTable() []command {
 	return []command{
 		{"run", "run", runCmd},
@@ -63,8 +63,8 @@ func commandTable() []command {
 	}
 }
 
-// commands makes the command that the first of the arguments names, and all of them
-// where it names none: to make all is time that a short command would feel.
+// commands constructs the command that the first argument names, or all if it names none:
+// constructing all takes time that a short command would feel.
 func (a *app) commands(args []string) (list []*cobra.Command) {
 	table := commandTable()
 	for _, c := range table {

@@ -11,13 +11,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostProposed bounds what is proposed to the shell at once.
+// mostProposed limits how many values the shell is offered at once.
 const mostProposed = 200
 
-// completeRuns gives the runs that a command is for, newest first, each with what a
-// person knows it by: by their short names, or by their whole ids where one is being
-// typed. Runs that are named already are left out. Without a readable state directory
-// there is nothing to complete.
+// completeRuns proposes the runs that a command accepts, newest first, each with what a person
+// knows it by: by short names, or by whole ids if the user is typing one. It leaves out runs
+// that are named already. Without a readable state directory it proposes nothing.
 func (a *app) completeRuns(cmd *cobra.Command, named []string, typed string) []string {
 	st, err := a.openStore()
 	if err != nil {
@@ -42,7 +41,7 @@ func (a *app) completeRuns(cmd *cobra.Command, named []string, typed string) []s
 	return out
 }
 
-// completeItems gives the items of a run; of a command about dead letters, those alone.
+// completeItems proposes the items of a run; for a command about dead letters, only those.
 func (a *app) completeItems(cmd *cobra.Command, run, typed string) (out []string) {
 	add := func(id, label string) bool {
 		if strings.HasPrefix(id, typed) {
@@ -73,11 +72,11 @@ func (a *app) completeItems(cmd *cobra.Command, run, typed string) (out []string
 	return out
 }
 
-// seenEvents bounds how many ends of steps are read for their names.
+// seenEvents limits how many ends of steps are read for their names.
 const seenEvents = 2000
 
-// completeSteps gives the steps of a run by their paths, those inside its items too:
-// rerun alone is for those outside.
+// completeSteps proposes the steps of a run by their paths, also those inside its items: only
+// rerun does not accept these.
 func (a *app) completeSteps(cmd *cobra.Command, run, typed string) (out []string) {
 	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
 		seen, n := map[string]bool{}, 0
@@ -96,7 +95,7 @@ func (a *app) completeSteps(cmd *cobra.Command, run, typed string) (out []string
 	return out
 }
 
-// completeClasses gives a filter for each class of the dead letters of a run.
+// completeClasses proposes a filter for each class of the dead letters of a run.
 func (a *app) completeClasses(cmd *cobra.Command, run, typed string) (out []string) {
 	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
 		return eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
@@ -109,8 +108,8 @@ func (a *app) completeClasses(cmd *cobra.Command, run, typed string) (out []stri
 	return out
 }
 
-// recorded reads a run, or the one that a command takes without a name, for a proposal:
-// what cannot be read proposes nothing.
+// recorded reads a run, or the one that a command takes without a name, for a proposal. If it
+// cannot be read, there is no proposal.
 func (a *app) recorded(cmd *cobra.Command, run string, f func(context.Context, *journal.Reader) error) {
 	ctx := cmd.Context()
 	if m, err := a.meant(ctx, run, runArgs[cmd.CommandPath()]); err == nil && m.ID != "" {

@@ -22,15 +22,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// controls are what a run can be told while it is running.
+// controls are the requests that a running run accepts.
 var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, journal.Probe, "stop"}
 
-// controlOptions are what control was asked to do.
+// controlOptions are the options of control.
 type controlOptions struct {
 	*app
 	id     string
 	q      journal.ControlRequest
-	lifted []string // limits of the machine whose pauses are lifted
+	lifted []string // limits of the machine whose pauses were ended
 }
 
 func controlCmd(a *app) *cobra.Command {
@@ -74,7 +74,7 @@ it, which you can do before or after the resume. A pipeline can only be stopped.
 	return cmd
 }
 
-// controlOf reads what a run is told.
+// controlOf reads the request for a run.
 func controlOf(args []string) (journal.ControlRequest, error) {
 	do := args[0]
 	q := journal.ControlRequest{PID: os.Getpid(), Time: time.Now(), Do: do}
@@ -110,7 +110,7 @@ func (o *controlOptions) run(ctx context.Context) error {
 	return o.here(ctx)
 }
 
-// here asks the process that has the run, and says what came of it.
+// here asks the process that has the run, and reports what came of it.
 func (o *controlOptions) here(ctx context.Context) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
 		switch kind := r.Header().Kind; {
@@ -140,7 +140,7 @@ func (o *controlOptions) here(ctx context.Context) error {
 					return usagef("run %s: %w", r.Run(), err)
 				case err == nil:
 					asked = true
-				case !errors.Is(err, journal.ErrRequested): // of somebody else, who is before us
+				case !errors.Is(err, journal.ErrRequested): // somebody else asked before us
 					return err
 				}
 			} else if !r.ControlRequested() {
@@ -155,8 +155,8 @@ func (o *controlOptions) here(ctx context.Context) error {
 	})
 }
 
-// namedLimits are the limits of the machine that the workflow of a run names, and its
-// pipelines. Where the file cannot be read, whoever continues the run is told why.
+// namedLimits are the limits of the machine that the workflow of a run and its pipelines name.
+// If the file cannot be read, whoever continues the run gets the reason.
 func namedLimits(h journal.Header) []workflow.LimitRef {
 	f, _ := workflow.Parse(h.Path, h.Source, workflow.Options{Unfilled: true, ReadFile: h.ReadFile})
 	if f == nil {
@@ -165,9 +165,9 @@ func namedLimits(h journal.Header) []workflow.LimitRef {
 	return dataflow.LoadSteps(f, h.Dir).Limits(f)
 }
 
-// liftShared ends the pauses of the limits that a run names, which all runs of the machine
-// share: whoever says that the run is to ask again says that the provider answers. It gives
-// the names of those that were paused.
+// liftShared ends the pauses of the limits that a run names. All runs of the machine share
+// these limits: a user who makes one run ask again says that the provider answers. liftShared
+// returns the names of the limits that were paused.
 func liftShared(h journal.Header) (lifted []string, err error) {
 	home, err := journal.Home()
 	if err != nil {
@@ -183,7 +183,7 @@ func liftShared(h journal.Header) (lifted []string, err error) {
 	return lifted, errors.Join(err, all.Close())
 }
 
-// sharedText says which pauses of the machine are lifted; "" for none.
+// sharedText says which pauses of the machine were ended; "" for none.
 func (o *controlOptions) sharedText() string {
 	if len(o.lifted) == 0 {
 		return ""
@@ -191,7 +191,7 @@ func (o *controlOptions) sharedText() string {
 	return "; the pause of " + strings.Join(o.lifted, ", ") + " is lifted for all runs"
 }
 
-// controlled tells that a run does what it was told. before is how it stood then.
+// controlled reports that a run does what it was asked to. before is its state before.
 func (o *controlOptions) controlled(run string, before *journal.State) error {
 	text := o.q.Do
 	if o.q.Parallel > 0 {
@@ -227,8 +227,8 @@ func (o *controlOptions) controlled(run string, before *journal.State) error {
 	return o.printf("%s\n", text)
 }
 
-// nothingWaits says of a run that no process has, and in which nothing is held back, what
-// can be done with it.
+// nothingWaits is for a run that no process has and in which nothing is held back. It says
+// what can be done with the run.
 func (o *controlOptions) nothingWaits(ctx context.Context, run string) error {
 	return o.reading(run, func(r *journal.Reader) error {
 		sum, err := r.Summary(ctx)
@@ -246,14 +246,14 @@ func (o *controlOptions) nothingWaits(ctx context.Context, run string) error {
 	})
 }
 
-// controlLater has the next process of a run, which none has now, continue in another way.
+// controlLater records a request for the next process of a run that no process has now.
 func (o *controlOptions) controlLater(ctx context.Context, run string) error {
 	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
 	switch err := letters.Later(ctx, st, run, o.q.Do); {
-	case errors.Is(err, journal.ErrNotInUse) && len(o.lifted) > 0: // nothing of its own waits
+	case errors.Is(err, journal.ErrNotInUse) && len(o.lifted) > 0: // nothing of the run's own is held back
 	case errors.Is(err, journal.ErrNotInUse):
 		return o.nothingWaits(ctx, run)
 	case err != nil:

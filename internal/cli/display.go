@@ -19,21 +19,21 @@ import (
 // display shows a run: as JSON lines, as plain lines, or live on a terminal.
 type display interface {
 	event.Sink
-	// say tells that the run was interrupted.
+	// say writes that the run was interrupted.
 	say(line string)
-	// ask gives a function that puts a question as f does, in a place where it
-	// can be read; nil where f is nil.
+	// ask returns a function that asks a question as f does, in a place where the user can
+	// read it; nil if f is nil.
 	ask(f func(question string) bool) func(question string) bool
-	// lend makes way for a step that has the terminal, which is raw until back is
-	// called. screen says that the step's standard output comes as the terminal
-	// wants it.
+	// lend makes room for a step that uses the terminal, which is in raw mode until back is
+	// called. screen says that the step's standard output comes in the form that the terminal
+	// needs.
 	lend(screen bool) (back func())
-	// close shows the summary; nil where there is none. It may be called again.
+	// close shows the summary; nil if there is none. It may be called again.
 	close(*engine.Summary)
 }
 
-// display chooses how a run is shown: live where standard error is a terminal
-// and nobody else reads it, as plain lines elsewhere.
+// display chooses how to show a run: live if standard error is a terminal and nobody else
+// reads it, else as plain lines.
 func (f *runFlags) display() (display, error) {
 	switch {
 	case f.progress == "live" && !f.canLive():
@@ -48,12 +48,12 @@ func (f *runFlags) display() (display, error) {
 	return &plainDisplay{app: f.app, jobs: f.jobs, output: true}, nil
 }
 
-// plainDisplay writes lines: the output of steps as it comes, and bide's own
-// on standard error.
+// plainDisplay writes lines: the output of steps as it comes, and bide's own lines on standard
+// error.
 type plainDisplay struct {
 	*app
 	quiet   bool // no progress
-	warns   bool // but warnings
+	warns   bool // but with warnings
 	output  bool // output of steps
 	mu      sync.Mutex
 	items   itemProgress
@@ -62,38 +62,38 @@ type plainDisplay struct {
 	lent    lending
 	jobs    *jobs // of a batch
 	printed printed
-	labels  map[string]string    // of steps, by path: with variables filled in, and with what the round of a foreach is for
-	waits   map[string]time.Time // when it was last told what is waited for, by limit of the machine
+	labels  map[string]string    // of steps, by path: with variables filled in, and with the item of the round of a foreach
+	waits   map[string]time.Time // when a wait was last reported, by limit of the machine
 }
 
-// lending is the state of a display while a step has the terminal.
+// lending is the state of a display while a step uses the terminal.
 type lending struct {
 	on, screen bool
-	column     bool // the last that was written there is no end of a line
+	column     bool // the last byte that was written there does not end a line
 }
 
 // itemProgress counts items for a line of a few percent each.
 type itemProgress struct {
 	total, done, failed int
-	before              int // were done when this process began
+	before              int // already done when this process began
 	shown               int
 	notes               int
-	names               map[int]string // what the items that run are called, by Index
+	names               map[int]string // names of the items that run, by Index
 	began, last         time.Time
 }
 
-// printed is what stands last on the screen of the outputs of steps: the ends of what the
-// step has printed whose output came last, on standard error and on standard output.
+// printed is the end of what the screen shows of outputs: the last bytes that the most recent
+// step has printed, on standard error and on standard output.
 type printed struct {
 	step  string
 	tails [2]string
 }
 
-// printedTail is how many bytes of what a step prints are kept to know its last line.
+// printedTail is how many bytes of a step's output are kept to know its last line.
 const printedTail = 1 << 10
 
-// heldLine is the line of a failed attempt that waits for what comes of it, so
-// that both stand in one line.
+// heldLine is the line of a failed attempt. It waits for what follows, so that both share one
+// line.
 type heldLine struct {
 	step, line string
 }
@@ -118,20 +118,20 @@ func (d *plainDisplay) Emit(e event.Event) {
 	if d.quiet && e.Class != event.Logged && !(d.warns && isWarning(e)) {
 		return
 	}
-	label := d.labelOf(e) // which the end of a step forgets
+	label := d.labelOf(e) // read now: the end of a step deletes it
 	for _, line := range d.lines(e) {
 		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitEvent(e, line, label, d.columns(d.err)))+"\n"))
 	}
 }
 
-// isWarning reports whether an event is a warning: one that names the command that merges the
-// run's work is told by the summary.
+// isWarning reports whether an event is a warning. A note with the command that merges the
+// run's work is none: the summary shows it.
 func isWarning(e event.Event) bool {
 	return e.Type == event.Note && (e.Class == "" || e.Class == event.LostWork || e.Class == event.Unmerged && e.Label == "")
 }
 
-// begins keeps what a step in a round of a foreach is for, and what an item that
-// runs is called.
+// begins remembers the item of a step in a round of a foreach, and the name of a work item
+// that runs.
 func (d *plainDisplay) begins(e event.Event) {
 	switch e.Type {
 	case event.ItemStarted:
@@ -152,7 +152,7 @@ func (d *plainDisplay) begins(e event.Event) {
 	}
 }
 
-// labelOf is what a step is called, with what its round is for.
+// labelOf is the label of a step, with the item of its round.
 func (d *plainDisplay) labelOf(e event.Event) string {
 	if label := d.labels[e.Step]; label != "" && e.Index == 0 {
 		return label
@@ -160,14 +160,14 @@ func (d *plainDisplay) labelOf(e event.Event) string {
 	return oneLine(e.Label)
 }
 
-// troubled tells of an output that could not be read or logged; the run continues.
+// troubled reports an output that could not be read or logged; the run continues.
 func (d *plainDisplay) troubled(err error) {
 	for _, what := range d.jobs.trouble(err) {
 		fmt.Fprintf(d.err, "bide: %s\n", what)
 	}
 }
 
-// paint gives the marks at the beginning of a line their colours.
+// paint colours the marks at the beginning of a line.
 func (d *plainDisplay) paint(line string) string {
 	p := d.palette(d.err)
 	for mark, code := range map[string]string{"✓": "32", "!": "33", "✗": "31", "-": "2"} {
@@ -182,7 +182,7 @@ func (d *plainDisplay) lend(screen bool) (back func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lent.on {
-		return func() {} // whoever has it gives it back
+		return func() {} // a step has it already, and gives it back
 	}
 	d.lent = lending{on: true, screen: screen}
 	return func() {
@@ -196,7 +196,7 @@ func (d *plainDisplay) lend(screen bool) (back func()) {
 	}
 }
 
-// raw is a text as a terminal wants it that turns no line ends into others.
+// raw converts line ends for a terminal in raw mode, which does not convert them itself.
 func (d *plainDisplay) raw(w io.Writer, text string) string {
 	if !d.lent.on || !isTerminal(w) || text == "" {
 		return text
@@ -208,7 +208,7 @@ func (d *plainDisplay) raw(w io.Writer, text string) string {
 	return strings.ReplaceAll(text, "\n", "\r\n")
 }
 
-// show writes a piece of output, and says whether it did.
+// show writes a piece of output and reports whether it did.
 func (d *plainDisplay) show(e event.Event) bool {
 	if !d.output {
 		return false
@@ -231,14 +231,14 @@ func (d *plainDisplay) show(e event.Event) bool {
 	return d.output
 }
 
-// resumed takes over where the items stand.
+// resumed restores the states of the items when a run is resumed.
 func (d *plainDisplay) resumed(e event.Event) {
 	b := newBoard()
 	b.take(e)
 	d.items.total, d.items.done, d.items.failed, d.items.before = b.total, b.done, b.failed, b.done
 }
 
-// close shows the summary: what came of it, why, and what to do next.
+// close shows the summary: how the run ended, why, and what to do next.
 func (d *plainDisplay) close(s *engine.Summary) {
 	d.mu.Lock()
 	waiting, err := d.jobs.rest(d.show, endOf(s), d.out, d.err)

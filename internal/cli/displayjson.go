@@ -16,7 +16,7 @@ type jsonDisplay struct {
 	mu   sync.Mutex
 	w    io.Writer
 	err  io.Writer
-	jobs *jobs // of a batch, whose log is written; its outputs stand in the events
+	jobs *jobs // of a batch: writes its log; the outputs are in the events
 }
 
 func (d *jsonDisplay) Emit(e event.Event) {
@@ -32,8 +32,8 @@ func (d *jsonDisplay) Emit(e event.Event) {
 	}
 }
 
-// eventJSON is an event as one JSON object, with the members of its data
-// beside the other fields.
+// eventJSON is an event as one JSON object. The members of its data are beside the other
+// fields.
 func eventJSON(e event.Event) []byte {
 	extra, place := e.Data, e.Index
 	e.Data, e.Index = nil, 0
@@ -41,7 +41,7 @@ func eventJSON(e event.Event) []byte {
 	if err != nil {
 		return []byte(`{"event":"note","message":"an event could not be written"}`)
 	}
-	if place > 0 { // as item_index counts
+	if place > 0 { // counted as item_index is
 		b = fmt.Appendf(b[:len(b)-1], `,"index":%d}`, place-1)
 	}
 	if e.Type == event.ItemRetry || e.Type == event.ItemHandlerDue || e.Type == event.ItemFinished && e.Status == event.DeadLettered {
@@ -54,8 +54,8 @@ func eventJSON(e event.Event) []byte {
 	return append(append(b[:len(b)-1], ','), extra[1:]...)
 }
 
-// without leaves out of an object the members that another one has: a failed
-// attempt tells its class and message both ways.
+// without removes the members of an object that another one has too: a failed attempt has its
+// class and message in both.
 func without(object, other []byte) []byte {
 	var m, has map[string]json.RawMessage
 	if json.Unmarshal(object, &m) != nil || json.Unmarshal(other, &has) != nil {
@@ -90,5 +90,5 @@ func (d *jsonDisplay) troubled(err error) {
 	}
 }
 
-// unseen shows nothing of an output.
+// unseen discards output.
 func unseen(event.Event) bool { return false }

@@ -16,8 +16,9 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// fitLine has a line fit a terminal: what a step is called matters least, as far as
-// it can be told by its beginning. What is still too long is folded, to three lines at most.
+// fitLine shortens a line to fit a terminal. It first cuts the step's label, which matters
+// least and can be recognised by its beginning. It then folds a line that is still too long,
+// to three lines at most.
 func fitLine(line, label string, width int) string {
 	if width <= 0 || widthOf(line) <= width {
 		return line
@@ -25,7 +26,7 @@ func fitLine(line, label string, width int) string {
 	if n := widthOf(label); n > leastLabel && !strings.HasPrefix(line, "bide: ✗ item ") {
 		line = strings.Replace(line, label, cut(label, max(leastLabel, n-(widthOf(line)-width))), 1)
 	}
-	next := max(strings.LastIndex(line, "; attempt "), strings.LastIndex(line, "; tolerated,")) // which matter more than the end of an error
+	next := max(strings.LastIndex(line, "; attempt "), strings.LastIndex(line, "; tolerated,")) // these matter more than the end of an error
 	if next < 0 {
 		return someLines(line, width, "  ")
 	}
@@ -39,8 +40,8 @@ func fitLine(line, label string, width int) string {
 	}
 }
 
-// fitEvent has the line of an event fit a terminal. A note is there as a whole: it may end
-// with what is to be done.
+// fitEvent shortens the line of an event to fit a terminal. It never cuts a note, which may
+// end with what to do.
 func fitEvent(e event.Event, line, label string, width int) string {
 	if e.Type == event.Note && !itemError(e) {
 		return fold(line, width, "  ")
@@ -48,10 +49,10 @@ func fitEvent(e event.Event, line, label string, width int) string {
 	return fitLine(line, label, width)
 }
 
-// leastLabel is how many columns of a step's label stay.
+// leastLabel is how many columns of a step's label are always kept.
 const leastLabel = 16
 
-// lines are the lines that an event is told in.
+// lines are the lines that show an event.
 func (d *plainDisplay) lines(e event.Event) []string {
 	var out []string
 	if held := d.held; held.line != "" && e.Index == 0 {
@@ -68,7 +69,7 @@ func (d *plainDisplay) lines(e event.Event) []string {
 	}
 	d.failed.take(e)
 	if line := d.line(e); line != "" {
-		if e.Type != event.RunStarted && e.Type != event.RunResumed { // which say the whole id, once
+		if e.Type != event.RunStarted && e.Type != event.RunResumed { // these show the whole id, once
 			line = shortRuns(line)
 		}
 		out = append(out, "bide: "+line)
@@ -76,7 +77,7 @@ func (d *plainDisplay) lines(e event.Event) []string {
 	return out
 }
 
-// itemError reports whether an event tells the error of a failed item.
+// itemError reports whether an event is a note with the error of a failed item.
 func itemError(e event.Event) bool {
 	return e.Type == event.Note && e.Index > 0 && e.Class != "" && e.Class != event.Logged
 }
@@ -86,16 +87,15 @@ func itemFailed(e event.Event) bool {
 	return e.Type == event.ItemFinished && (e.Status == event.Failed || e.Status == event.DeadLettered)
 }
 
-// mostFailures is how many failed items have a line of their own; the summary
-// tells of all.
+// mostFailures is how many failed items get a line of their own; the summary counts all.
 const mostFailures = 20
 
-// failures holds the lines of items that failed for good until error_collection shows
-// their errors: a note follows for each, at once or some at a time, or the run ends.
+// failures holds the lines of items that failed for good until error_collection shows their
+// errors: a note follows for each, immediately or in batches, or the run ends.
 type failures struct {
-	held map[int]string // by Index, at most mostFailures
-	more int            // that are not in held
-	told int            // had a line of their own
+	held  map[int]string // by Index, at most mostFailures
+	more  int            // not in held
+	shown int            // got a line of their own
 }
 
 // take keeps the line of an item that failed.
@@ -111,14 +111,14 @@ func (f *failures) take(e event.Event) {
 	}
 }
 
-// due gives the line of an item whose error is shown now.
+// due returns the line of an item whose error is shown now.
 func (f *failures) due(e event.Event) []string {
 	line, held := f.held[e.Index]
 	if delete(f.held, e.Index); !held {
 		line, f.more = failedItem(e), max(0, f.more-1)
 	}
-	f.told++
-	switch n := f.told; {
+	f.shown++
+	switch n := f.shown; {
 	case n == mostFailures+1:
 		return []string{"bide: further failures are only counted"}
 	case n > mostFailures:
@@ -127,7 +127,7 @@ func (f *failures) due(e event.Event) []string {
 	return []string{line}
 }
 
-// rest gives the lines that are left at the end, under a heading, as they come all at once.
+// rest returns the lines that are left at the end, below a heading, as they come all together.
 func (f *failures) rest() (out []string) {
 	n := len(f.held) + f.more
 	if n == 0 {
@@ -144,18 +144,18 @@ func (f *failures) rest() (out []string) {
 	return out
 }
 
-// failedItem is the line of an item that has failed for good.
+// failedItem is the line of an item that failed for good.
 func failedItem(e event.Event) string {
 	message := e.Message
 	for _, end := range []string{" attempts: ", " attempt: "} {
 		if _, after, ok := strings.Cut(message, end); ok {
-			message = after // which item it was and how often it was tried
+			message = after // without the item's name and its attempts
 		}
 	}
 	return fmt.Sprintf("bide: ✗ item %s: %s", called(e), reason(e.Class, message))
 }
 
-// itemNote is a note of a work item: of many, only the first are told.
+// itemNote is the line of a work item's note; only the first notes are shown.
 func (d *plainDisplay) itemNote(e event.Event) string {
 	d.items.notes++
 	switch n := d.items.notes; {
@@ -168,8 +168,8 @@ func (d *plainDisplay) itemNote(e event.Event) string {
 	return fmt.Sprintf("item %s: %s", name, oneLine(e.Message))
 }
 
-// reason is why something failed: the class, unless the message says it, and
-// the message without the place in the file and the text of the step.
+// reason is why something failed: the class, unless the message has it, and the message
+// without the place in the file and the text of the step.
 func reason(class, message string) string {
 	message = strings.ReplaceAll(oneLine(message), " failed (not_retryable): ", " failed: ")
 	if i := strings.LastIndex(message, "failed: "); i >= 0 && strings.Contains(message[:i], "step \"") {
@@ -184,8 +184,8 @@ func reason(class, message string) string {
 	return fmt.Sprintf("%s (%s)", message, class)
 }
 
-// why is the reason of a step's failure, without the line of its output that was
-// printed just before.
+// why is the reason of a step's failure, without the line of its output that was printed just
+// before.
 func (d *plainDisplay) why(e event.Event) string {
 	message := strings.TrimSpace(e.Message)
 	for _, tail := range d.printed.tails {
@@ -198,7 +198,7 @@ func (d *plainDisplay) why(e event.Event) string {
 	return reason(e.Class, message)
 }
 
-// line is what a person is told about an event.
+// line is the text that a person sees for an event.
 func (d *plainDisplay) line(e event.Event) string {
 	switch e.Type {
 	case event.RunStarted:
@@ -216,7 +216,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		if e.Index == 0 {
 			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", d.labelOf(e), e.Attempt, d.why(e))}
 		}
-	case event.RetryScheduled: // whose failure was told before something else happened
+	case event.RetryScheduled: // its failure was shown before another event
 		if e.Index == 0 && e.Phase != "map" {
 			return fmt.Sprintf("%s: attempt %d follows %s", d.labelOf(e), e.Attempt+1, when(e.DelayMS))
 		}
@@ -249,7 +249,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		return oneLine(strings.Join(h.Says(shortRun(e.Run), e.Time, true), ""))
 	case event.WidthChanged:
 		key := widthKey + e.Item + "\x00" + e.Step
-		if last, told := d.waits[key]; told && e.Time.Sub(last) < waitsAgain {
+		if last, ok := d.waits[key]; ok && e.Time.Sub(last) < waitsAgain {
 			return ""
 		}
 		value.Put(&d.waits, key, e.Time)
@@ -267,14 +267,16 @@ func (d *plainDisplay) line(e event.Event) string {
 	return ""
 }
 
-// widthKey is where plainDisplay.waits has how many items run at once; no limit has its name.
+// widthKey is the key in plainDisplay.waits for how many items run at once; no limit has this
+// name.
 const widthKey = ""
 
-// waitsAgain is after how long it is told again that a limit of the machine is waited for.
+// waitsAgain is how long a wait for a limit of the machine goes unmentioned before it is
+// reported again.
 const waitsAgain = time.Minute
 
-// waitLine says what is waited for, of each limit of the machine now and then: many
-// may wait for it, again and again.
+// waitLine reports a wait for a limit of the machine, for each limit at most once in
+// waitsAgain: many steps may wait for it, again and again.
 func (d *plainDisplay) waitLine(e event.Event) string {
 	var of struct {
 		Limit  string
@@ -282,21 +284,21 @@ func (d *plainDisplay) waitLine(e event.Event) string {
 		Behind int
 	}
 	if e.Message == "" || json.Unmarshal(e.Data, &of) != nil || of.Behind > 0 {
-		return "" // the first of those that it is behind tells what the run waits for
+		return "" // the first in the queue reports the wait
 	}
 	key := of.Limit
-	if of.Paused { // which is told at once, also where others were told to wait for a slot
+	if of.Paused { // reported immediately, even after a wait for a slot
 		key += " paused"
 	}
-	if last, told := d.waits[key]; told && e.Time.Sub(last) < waitsAgain {
+	if last, ok := d.waits[key]; ok && e.Time.Sub(last) < waitsAgain {
 		return ""
 	}
 	value.Put(&d.waits, key, e.Time)
 	return oneLine(e.Message)
 }
 
-// breakerName is a breaker for a person. Those of pipelines are recorded with
-// the file that their module stands in: two files may have a module of one name.
+// breakerName is the name of a breaker for a person. A breaker of a pipeline is recorded with
+// the file of its module, as two files may have modules of the same name.
 func breakerName(label string) string {
 	before, rest, ok := strings.Cut(label, " (")
 	_, after, closed := strings.Cut(rest, ")")
@@ -320,7 +322,7 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		return fmt.Sprintf("- %s: skipped", label)
 	case event.Failed, event.Interrupted:
 		then := ""
-		if told(e).Tolerated {
+		if stepEndOf(e).Tolerated {
 			then = "; tolerated, what follows runs"
 		}
 		if e.Attempts < 2 {
@@ -328,16 +330,16 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		}
 		return fmt.Sprintf("✗ %s: failed after %d attempts: %s%s", label, e.Attempts, why, then)
 	case event.Degraded:
-		if by := told(e).By; strings.Contains(by, " in place of ") {
+		if by := stepEndOf(e).By; strings.Contains(by, " in place of ") {
 			return fmt.Sprintf("! %s: degraded: %s (%s)", label, by, spent(e))
 		}
 		instead := ""
-		if e.Attempts == 0 && e.Message != "" { // which no failed attempt has told
+		if e.Attempts == 0 && e.Message != "" { // no failed attempt has shown it
 			instead = ": " + reason("", e.Message)
 		}
 		return fmt.Sprintf("! %s: degraded, %s answered (%s)%s", label, answeredBy(e), spent(e), instead)
 	}
-	switch end := told(e); {
+	switch end := stepEndOf(e); {
 	case end.Incomplete:
 		return fmt.Sprintf("! %s: incomplete (%s)", label, spent(e))
 	case end.Recovered && e.Attempts > 1:
@@ -352,52 +354,52 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 	return fmt.Sprintf("✓ %s (%s)", label, spent(e))
 }
 
-// answeredBy names what gave the value of a degraded step.
+// answeredBy names the source of a degraded step's value.
 func answeredBy(e event.Event) string {
-	if by := told(e).By; by == "on_error" {
+	if by := stepEndOf(e).By; by == "on_error" {
 		return by
 	}
 	return "the fallback"
 }
 
-// spent is how long a step ran, and how long it waited.
+// spent says how long a step ran, and how long it waited.
 func spent(e event.Event) string {
-	if ms := told(e).WaitedMS; ms > 0 {
+	if ms := stepEndOf(e).WaitedMS; ms > 0 {
 		return millis(e.DurationMS) + ", waited " + millis(ms)
 	}
 	return millis(e.DurationMS)
 }
 
-// stepEnd is what the data of a step's end tells to people.
+// stepEnd is the part of the data of a step's end that people see.
 type stepEnd struct {
 	WaitedMS int64 `json:"waited_ms"`
-	// By and Cached are of a pipeline's call.
+	// By and Cached are set for a pipeline's call.
 	By     string
 	Cached bool
 
 	Tolerated, Recovered, Incomplete bool
 }
 
-// told reads that; it is empty for other steps.
-func told(e event.Event) (d stepEnd) {
+// stepEndOf reads the data of a step's end; it is empty for other events.
+func stepEndOf(e event.Event) (d stepEnd) {
 	if json.Unmarshal(e.Data, &d) != nil {
 		return stepEnd{}
 	}
 	return d
 }
 
-// itemLine gives a line for every few percent of the items.
+// itemLine returns a line for every few percent of the items.
 func (d *plainDisplay) itemLine(e event.Event) string {
 	p := &d.items
 	switch {
-	case e.Type == event.ItemRequeued: // what failed for good is run again in this map
+	case e.Type == event.ItemRequeued: // an item that failed for good runs again in this map
 		if e.Status != event.Skipped {
 			p.failed = max(0, p.failed-1)
 		}
 		p.done, p.shown = max(0, p.done-1), max(0, min(p.shown, p.done-1))
 		p.before = min(p.before, p.done)
 		return ""
-	case e.Type != event.ItemFinished || e.Status == event.Interrupted || e.Status == event.Unchanged: // which are told together
+	case e.Type != event.ItemFinished || e.Status == event.Interrupted || e.Status == event.Unchanged: // one line reports all of these
 		return ""
 	case e.Status == event.Failed, e.Status == event.DeadLettered:
 		p.failed++
@@ -418,7 +420,7 @@ func (d *plainDisplay) itemLine(e event.Event) string {
 	return fmt.Sprintf("%d of %d items (%d %%), %d failed, %s", p.done, p.total, 100*p.done/p.total, p.failed, rateOf(rate))
 }
 
-// rateOf is how many items a second are finished, or a minute where they are few.
+// rateOf says how many items finish in a second, or in a minute if they are few.
 func rateOf(rate float64) string {
 	if rate >= 1 {
 		return fmt.Sprintf("%.0f/s", rate)
@@ -435,7 +437,7 @@ func nameOf(label string) string {
 
 func millis(ms int64) string { return duration.Format(time.Duration(ms) * time.Millisecond) }
 
-// when is a wait that lies ahead.
+// when says when something is due that is ms away.
 func when(ms int64) string {
 	if ms == 0 {
 		return "at once"
@@ -443,10 +445,10 @@ func when(ms int64) string {
 	return "in " + millis(ms)
 }
 
-// oneLine makes a message of unknown origin fit a line of a terminal.
+// oneLine makes a message of unknown origin safe for one line of a terminal.
 func oneLine(s string) string { return visible(clipped(s)) }
 
-// clipped is a text on one line, of 400 characters at most.
+// clipped puts a text on one line of at most 400 characters.
 func clipped(s string) string {
 	return diag.Clip(strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")), 400)
 }

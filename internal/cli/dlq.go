@@ -44,7 +44,7 @@ seconds), worktree, branch, eligible. Other names are fields of the item.`,
 	return cmd
 }
 
-// letterFlags say which dead letters are wanted.
+// letterFlags select dead letters.
 type letterFlags struct {
 	filter string
 	items  []string
@@ -57,7 +57,7 @@ func (f *letterFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.older, "older-than", "", "only those that are at least this old, as in 2d")
 }
 
-// letterFilter is letterFlags, read.
+// letterFilter is letterFlags after parsing.
 type letterFilter struct {
 	ids   []string
 	expr  *expr.Expr
@@ -85,7 +85,7 @@ func (f letterFilter) journal() journal.DeadLetterFilter {
 	return journal.DeadLetterFilter{IDs: f.ids}
 }
 
-// accept has the last word on a letter.
+// accept decides whether the filter wants a letter.
 func (f letterFilter) accept(l journal.DeadLetter) (bool, error) {
 	if time.Since(l.Time) < f.older {
 		return false, nil
@@ -104,7 +104,7 @@ func (f letterFilter) accept(l journal.DeadLetter) (bool, error) {
 	return ok, nil
 }
 
-// dlqListOptions are what dlq list was asked to do.
+// dlqListOptions are the options of dlq list.
 type dlqListOptions struct {
 	*app
 	letterFlags
@@ -176,7 +176,7 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 	})
 }
 
-// stepName is what a person knows the failed step by.
+// stepName is the name of the failed step for a person.
 func stepName(i *letterInfo, names *itemNames) string {
 	if i.Step == "" {
 		return ""
@@ -184,8 +184,8 @@ func stepName(i *letterInfo, names *itemNames) string {
 	return cut(visible(names.stepOf(i.Step, i.StepLabel, i.place, 0)), 32)
 }
 
-// short is what a person is told first: the last line that the step wrote on
-// its standard error, else the message.
+// short is the first thing to show a person: the last line that the step wrote on its standard
+// error, else the message.
 func short(i *letterInfo) string {
 	if line := lastLine(i.last.Stderr); line != "" {
 		return line
@@ -193,7 +193,7 @@ func short(i *letterInfo) string {
 	return i.Message
 }
 
-// noLetters says that a run has no dead letter, or none that fits.
+// noLetters reports that a run has no dead letter, or none that matches.
 func (o *dlqListOptions) noLetters(ctx context.Context, r *journal.Reader) error {
 	for _, err := range r.DeadLetters(ctx, journal.DeadLetterFilter{}) {
 		if err != nil {
@@ -230,13 +230,13 @@ func (o *dlqListOptions) printLetters(run string, t *table, n int) error {
 	return nil
 }
 
-// dlqRetryOptions are what dlq retry was asked to do.
+// dlqRetryOptions are the options of dlq retry.
 type dlqRetryOptions struct {
 	runFlags
 	letters  letterFlags
 	id       string // of the run
-	recorded bool   // the file is as it was when the run began
-	edited   string // the file with the data of the item
+	recorded bool   // use the file as it was when the run began
+	edited   string // the file with the new data of the item
 }
 
 func dlqRetryCmd(a *app) *cobra.Command {
@@ -284,7 +284,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var data, was map[int]json.RawMessage // of the item that is edited
+	var data, was map[int]json.RawMessage // of the edited item
 	err = o.reading(o.id, func(r *journal.Reader) error {
 		o.id = r.Run()
 		if err := filter.check(ctx, r); err != nil || o.edited == "" {
@@ -335,8 +335,8 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	return err
 }
 
-// nothingToRetry says that a run has no dead letters, and ends as the run has ended, as
-// resume does where there is nothing to resume.
+// nothingToRetry reports that a run has no dead letters. It exits with the status of the run,
+// as resume does if there is nothing to resume.
 func (o *dlqRetryOptions) nothingToRetry(ctx context.Context) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
 		st, err := r.State(ctx)
@@ -354,7 +354,7 @@ func (o *dlqRetryOptions) nothingToRetry(ctx context.Context) error {
 	})
 }
 
-// lastErrors says why the dead letters that are to be run again had failed.
+// lastErrors shows why the dead letters that will run again had failed.
 func (o *dlqRetryOptions) lastErrors(ctx context.Context, filter letterFilter) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
 		n := 0
@@ -375,8 +375,8 @@ func (o *dlqRetryOptions) lastErrors(ctx context.Context, filter letterFilter) e
 	})
 }
 
-// inTurn has letters run one after another that all had conflicts: at once they would begin
-// upon the same work, and meet again as they did.
+// inTurn makes letters run one after another if all of them had conflicts: at once, they would
+// begin from the same commit and conflict again.
 func (o *dlqRetryOptions) inTurn(ctx context.Context, filter letterFilter, opt *engine.Options) error {
 	conflicts, others := 0, 0
 	err := o.reading(o.id, func(r *journal.Reader) error {
@@ -399,7 +399,7 @@ func (o *dlqRetryOptions) inTurn(ctx context.Context, filter letterFilter, opt *
 	return nil
 }
 
-// changedItems says how the data of items change, in the lines of their JSON that differ.
+// changedItems shows how the data of items change, by the lines of their JSON that differ.
 func changedItems(was, now map[int]json.RawMessage) string {
 	var b strings.Builder
 	lines := func(data json.RawMessage) string {
@@ -432,7 +432,7 @@ func changedItems(was, now map[int]json.RawMessage) string {
 // mostChanges is how many lines of a change are shown.
 const mostChanges = 40
 
-// editedItem reads the data that one item has from now on, and gives those that it has.
+// editedItem reads the new data of one item, and returns it with the present data.
 func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (now, was map[int]json.RawMessage, _ error) {
 	if len(o.letters.items) != 1 {
 		return nil, nil, usagef("--data is for one item: name it with --item")
@@ -460,11 +460,11 @@ func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (no
 	return map[int]json.RawMessage{it.Index: b}, map[int]json.RawMessage{it.Index: it.Data}, err
 }
 
-// editedBatchItem is the new data of an item; of one of a batch with all parts of its argument.
+// editedBatchItem is the new data of an item. For a batch it has all parts of the argument.
 func editedBatchItem(it event.Item, data []byte) ([]byte, error) {
 	var was, is batchItem
 	if json.Unmarshal(it.Data, &was) != nil || was.Arg == "" || was != newBatchItem(was.Arg, it.Index) {
-		return data, nil // not as a batch makes them
+		return data, nil // not in the form that a batch writes
 	}
 	if json.Unmarshal(data, &is) != nil || is.Arg == "" {
 		return nil, usagef("--data: the items of a batch have the form {\"arg\": TEXT}, and this has no arg; nothing was run")
@@ -474,7 +474,7 @@ func editedBatchItem(it event.Item, data []byte) ([]byte, error) {
 	return json.Marshal(next)
 }
 
-// dlqPurgeOptions are what dlq purge was asked to do.
+// dlqPurgeOptions are the options of dlq purge.
 type dlqPurgeOptions struct {
 	*app
 	letterFlags
@@ -557,8 +557,7 @@ func (o *dlqPurgeOptions) run(ctx context.Context) (err error) {
 	return o.printf("gave up %s of run %s\n", diag.Count(out.Removed, "dead letter"), out.Run)
 }
 
-// confirm asks before something is lost. Where nobody can be asked, -y is
-// needed.
+// confirm asks before something is lost. If there is nobody to ask, -y is required.
 func (s *streams) confirm(yes bool, question string) error {
 	if yes {
 		return nil
@@ -573,7 +572,7 @@ func (s *streams) confirm(yes bool, question string) error {
 	return nil
 }
 
-// exitText is an exit status; one that there is not, as of a timeout, is none.
+// exitText is an exit status, empty if there is none, as after a timeout.
 func exitText(code int) string {
 	if code == 0 {
 		return "-"

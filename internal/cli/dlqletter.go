@@ -19,11 +19,11 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// letterInfo is a dead letter: what list, export and show have in common.
+// letterInfo is a dead letter, with what list, export and show share.
 type letterInfo struct {
 	Run           string          `json:"run"`
 	Item          string          `json:"item"`
-	Index         int             `json:"index"` // from 0, as item_index
+	Index         int             `json:"index"` // from 0, like item_index
 	Label         string          `json:"label,omitempty"`
 	CorrelationID string          `json:"correlation_id"`
 	Data          json.RawMessage `json:"data"` // the item's
@@ -67,8 +67,8 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 	return i, nil
 }
 
-// names are what a person knows the item by: its name, or its id and the label that
-// the file gives it.
+// names are the names of an item for a person: its name, or its id with the label from the
+// file.
 func (i *letterInfo) names() (name, label string) {
 	name, label = oneLine(event.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name()), oneLine(i.Label)
 	if label == "" || label == name || label == visible(i.Item) {
@@ -77,7 +77,7 @@ func (i *letterInfo) names() (name, label string) {
 	return visible(i.Item), label
 }
 
-// Lookup makes a dead letter the names of a filter.
+// Lookup finds the value of a name of a filter in a dead letter.
 func (i *letterInfo) Lookup(p expr.Path) (any, bool) {
 	if v, ok := i.field(p[0].Name); ok && !p[0].IsIndex && !p[0].All {
 		return expr.Walk(v, p[1:])
@@ -85,7 +85,7 @@ func (i *letterInfo) Lookup(p expr.Path) (any, bool) {
 	return expr.Item(i.value).Lookup(p)
 }
 
-// letterFields are the names of a filter, beside those of the item's fields.
+// letterFields are the names that a filter can use, beside the fields of the item.
 var letterFields = []struct {
 	name string
 	of   func(*letterInfo) any
@@ -110,7 +110,7 @@ var letterFields = []struct {
 	{"eligible", func(i *letterInfo) any { return i.Eligible }},
 }
 
-// letterNames are their names.
+// letterNames are the names of letterFields.
 func letterNames() (names []string) {
 	for _, f := range letterFields {
 		names = append(names, f.name)
@@ -127,10 +127,10 @@ func (i *letterInfo) field(name string) (any, bool) {
 	return nil, false
 }
 
-// filterNames knows which names of a filter no dead letter has.
+// filterNames finds the names of a filter that no dead letter has.
 type filterNames struct {
 	unseen map[string]bool
-	known  map[string]bool // the fields of the items that were looked at
+	known  map[string]bool // the fields of the items seen so far
 }
 
 func namesOf(e *expr.Expr) *filterNames {
@@ -150,14 +150,14 @@ func namesOf(e *expr.Expr) *filterNames {
 	return n
 }
 
-// note takes the names of an item's fields.
+// note adds the names of an item's fields.
 func (n *filterNames) note(l journal.DeadLetter) {
 	if len(n.unseen) == 0 {
 		return
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(l.Item, &fields) != nil {
-		return // no object: it has no fields
+		return // not an object, so it has no fields
 	}
 	for name := range fields {
 		delete(n.unseen, name)
@@ -165,7 +165,7 @@ func (n *filterNames) note(l journal.DeadLetter) {
 	}
 }
 
-// err says which names are nowhere.
+// err reports the names that no dead letter has.
 func (n *filterNames) err() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(n.unseen)) {
@@ -189,12 +189,12 @@ func checkNames(ctx context.Context, r *journal.Reader, f letterFilter) error {
 		names.note(l)
 	}
 	if !some {
-		return nil // nothing can be missed
+		return nil // every name is known
 	}
 	return names.err()
 }
 
-// eachLetter gives the dead letters of a run that are wanted.
+// eachLetter calls each with the dead letters of a run that match.
 func eachLetter(ctx context.Context, r *journal.Reader, f letterFilter, each func(*letterInfo, journal.DeadLetter) error) error {
 	for l, err := range r.DeadLetters(ctx, f.journal()) {
 		if err != nil {

@@ -26,8 +26,8 @@ import (
 
 // jsonArray writes a JSON array element by element.
 type jsonArray struct {
-	w     io.Writer
-	begun bool
+	w      io.Writer
+	opened bool
 }
 
 func (j *jsonArray) add(v any) error {
@@ -36,8 +36,8 @@ func (j *jsonArray) add(v any) error {
 		return err
 	}
 	sep := ",\n  "
-	if !j.begun {
-		sep, j.begun = "[\n  ", true
+	if !j.opened {
+		sep, j.opened = "[\n  ", true
 	}
 	_, err := io.WriteString(j.w, sep+strings.TrimSuffix(b.String(), "\n"))
 	return err
@@ -45,7 +45,7 @@ func (j *jsonArray) add(v any) error {
 
 func (j *jsonArray) close() error {
 	end := "\n]\n"
-	if !j.begun {
+	if !j.opened {
 		end = "[]\n"
 	}
 	_, err := io.WriteString(j.w, end)
@@ -57,7 +57,7 @@ func lastLine(s string) string {
 	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }
 
-// letterShown is a dead letter with all that is known of it.
+// letterShown is a dead letter with all details.
 type letterShown struct {
 	*letterInfo
 	Stdout   string          `json:"stdout,omitempty"`
@@ -86,7 +86,7 @@ type failedAttempt struct {
 	Worktree   string     `json:"worktree,omitempty"`
 	Branch     string     `json:"branch,omitempty"`
 	Log        string     `json:"log,omitempty"`
-	shown      string     // what a person knows the step by
+	shown      string     // the name of the step for a person
 }
 
 func failureOf(e event.Event) failedAttempt {
@@ -94,7 +94,7 @@ func failureOf(e event.Event) failedAttempt {
 		Step: e.Step, ExitCode: e.ExitCode, Class: e.Class, Message: e.Message}
 	var l struct {
 		mapper.Letter
-		Of failure.Failure `json:"failure"` // of an attempt at a step
+		Of failure.Failure `json:"failure"` // of an attempt of a step
 	}
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &l) == nil {
 		f.Stack = cmp.Or(l.Stack, l.Of.Stack)
@@ -104,7 +104,7 @@ func failureOf(e event.Event) failedAttempt {
 	return f
 }
 
-// dlqShowOptions are what dlq show was asked to do.
+// dlqShowOptions are the options of dlq show.
 type dlqShowOptions struct {
 	*app
 	id   string // of the run
@@ -152,10 +152,10 @@ func (o *dlqShowOptions) run(ctx context.Context) error {
 	})
 }
 
-// historyTypes are the events that a dead letter's history is made of.
+// historyTypes are the types of events in a dead letter's history.
 var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.RetryScheduled, event.ItemRetry, event.ItemFinished, event.ItemRequeued, event.ItemReturned}
 
-// fill gathers the history, the logs and the commands.
+// fill collects the history, the logs and the commands.
 func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 	names := namesIn(ctx, r)
 	for e, err := range r.Events(ctx, 1, journal.EventFilter{Index: s.place, Types: historyTypes}) {
@@ -213,8 +213,8 @@ func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id), meant)
 }
 
-// letterCalled asks for the dead letter whose data is what was taken for an id; "" where
-// there is none.
+// letterCalled proposes the dead letter whose data matches what the user wrote for an id; ""
+// if there is none.
 func letterCalled(ctx context.Context, r *journal.Reader, id string) (meant string, err error) {
 	err = eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
 		if name, _ := i.names(); meant == "" && name == visible(i.Item)+" ("+visible(id)+")" {
@@ -254,11 +254,11 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 	return o.print(b.String())
 }
 
-// retryText says whether to run a letter again.
+// retryText says whether it makes sense to run a letter again.
 func retryText(i *letterInfo) string {
 	switch {
 	case i.Class == "input":
-		return "when the file or the data is mended (--data): as they are, it is refused each time"
+		return "after the file or the data is fixed (--data): as they are, every attempt is refused"
 	case !i.Eligible:
 		return "when you know why: the run went down each time that it ran"
 	}
@@ -273,8 +273,8 @@ func prettyJSON(raw json.RawMessage) string {
 	return b.String()
 }
 
-// print tells one entry. Attempts of steps, which are called tries as in logs, stand
-// further in than those of the item, which repeat the last of them.
+// print writes one entry. Attempts of steps, which are called tries as in logs, are indented
+// further than those of the item, which repeat the last of them.
 func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 	layout, by := "2006-01-02 15:04:05.000", strings.Repeat(" ", 27)
 	if width > 0 && width < narrowWidth {
@@ -337,8 +337,8 @@ func csvRow(i *letterInfo) []string {
 
 var exportFormats = []string{"json", "jsonl", "csv"}
 
-// exporter gives what writes dead letters in a format, one after the other, and the
-// end of them.
+// exporter returns functions that write dead letters in a format: add writes one letter, end
+// writes what follows the last.
 func exporter(format string, w io.Writer) (add func(*letterInfo) error, end func() error) {
 	switch format {
 	case "jsonl":
@@ -353,7 +353,7 @@ func exporter(format string, w io.Writer) (add func(*letterInfo) error, end func
 	return func(i *letterInfo) error { return list.add(i) }, list.close
 }
 
-// dlqExportOptions are what dlq export was asked to do.
+// dlqExportOptions are the options of dlq export.
 type dlqExportOptions struct {
 	*app
 	letterFlags
@@ -441,7 +441,7 @@ type letterStats struct {
 	Run      string    `json:"run"`
 	Total    int       `json:"total"`
 	Eligible int       `json:"eligible"`
-	Attempts int       `json:"attempts"` // made in all
+	Attempts int       `json:"attempts"` // of all letters together
 	Oldest   time.Time `json:"oldest,omitzero"`
 	Newest   time.Time `json:"newest,omitzero"`
 	ByClass  []count   `json:"by_class"`
@@ -454,7 +454,7 @@ type count struct {
 	Count int    `json:"count"`
 }
 
-// ages are the spans by which letters are counted.
+// ageSpan is a range of ages by which letters are counted.
 type ageSpan struct {
 	name string
 	upTo time.Duration
@@ -462,7 +462,7 @@ type ageSpan struct {
 
 var ages = []ageSpan{{"under 1h", time.Hour}, {"1h to 1d", 24 * time.Hour}, {"1d to 7d", 7 * 24 * time.Hour}, {"over 7d", 1<<63 - 1}}
 
-// dlqStatsOptions are what dlq stats was asked to do.
+// dlqStatsOptions are the options of dlq stats.
 type dlqStatsOptions struct {
 	*app
 	letterFlags
@@ -532,7 +532,7 @@ func (s *letterStats) note(i *letterInfo) {
 	}
 }
 
-// sorted is a map of counts, the greatest first.
+// sorted lists a map of counts, the greatest first.
 func sorted(m map[string]int) []count {
 	out := []count{}
 	for name, n := range m {

@@ -11,9 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// complete says of all commands how the shell completes their arguments and
-// flags. It goes by the words of the usage line, so that a new command is
-// completed without a further line of code.
+// complete sets for all commands how the shell completes their arguments and flags. It reads
+// the words of the usage line, so that a new command is completed without further code.
 func (a *app) complete(c *cobra.Command) {
 	if c.ValidArgsFunction == nil && len(c.ValidArgs) == 0 {
 		c.ValidArgsFunction = a.completer(c.Use)
@@ -23,7 +22,7 @@ func (a *app) complete(c *cobra.Command) {
 			return
 		}
 		if err := c.RegisterFlagCompletionFunc(f.Name, a.completeFlag(c, f)); err != nil {
-			panic(err) // the flag is the command's own
+			panic(err) // the flag belongs to the command
 		}
 	}
 	c.Flags().VisitAll(each)
@@ -33,7 +32,7 @@ func (a *app) complete(c *cobra.Command) {
 	}
 }
 
-// describeCompletion gives the commands that cobra makes examples as others have.
+// describeCompletion gives cobra's own commands examples, as the others have.
 func describeCompletion(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() != "completion" {
@@ -48,9 +47,9 @@ func describeCompletion(root *cobra.Command) {
 
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completer completes what a usage line names: FILE is a workflow or pipeline,
-// RUN a recorded run, DIR a directory. Further arguments, and words it does not
-// know, are left to the shell.
+// completer completes the arguments that a usage line names: FILE is a workflow or pipeline,
+// RUN a recorded run, DIR a directory. It leaves further arguments, and words that it does not
+// know, to the shell.
 func (a *app) completer(use string) completion {
 	words := strings.Fields(use)[1:]
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -85,7 +84,7 @@ func (a *app) completer(use string) completion {
 	}
 }
 
-// filesOf are the endings of the files that a command takes.
+// filesOf are the extensions of the files that a command takes.
 func filesOf(cmd *cobra.Command) []string {
 	switch cmd.Name() {
 	case "fmt", "graph":
@@ -96,7 +95,7 @@ func filesOf(cmd *cobra.Command) []string {
 	return strings.Fields(workflowFiles)
 }
 
-// manOptions are what man was asked to do.
+// manOptions are the options of man.
 type manOptions struct {
 	*streams
 	dir string
@@ -119,7 +118,7 @@ is missing. man finds them in a directory such as ~/.local/share/man/man1.`,
 }
 
 func (o *manOptions) run() error {
-	all := app{streams: streams{in: o.in, out: o.out, err: o.err}} // of its own: the flags of all commands set what they belong to
+	all := app{streams: streams{in: o.in, out: o.out, err: o.err}} // separate: the flags of all commands write to the app that they belong to
 	root := all.root()
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
@@ -139,7 +138,7 @@ func (o *manOptions) run() error {
 	return nil
 }
 
-// documented lists a command and those below it that a person may use.
+// documented lists a command and its subcommands that a person may use.
 func documented(c *cobra.Command) []*cobra.Command {
 	if c.Hidden || c.Name() == "help" {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// docsOptions are what docs was asked to do.
+// docsOptions are the options of docs.
 type docsOptions struct {
 	*streams
-	topic string // "": the list of all
+	topic string // "": list all
 }
 
 func docsCmd(a *app) *cobra.Command {
@@ -87,10 +87,10 @@ func (o *docsOptions) run() error {
 	return o.print(text)
 }
 
-// explained gathers what the reference says of a word, and where the guides answer.
+// explained collects what the reference says about a word, and which guides mention it.
 func explained(word string) string {
-	var said []string // of the reference
-	files := false    // it is a key, an option or a command, and not only met in a message
+	var said []string // by the reference
+	files := false    // it is a key, an option or a command, not only a word of a message
 	for _, e := range docs.Explain(word) {
 		files = files || e.Topic != "codes"
 		var b strings.Builder
@@ -106,7 +106,7 @@ func explained(word string) string {
 		said, files = append(said, text), true
 	}
 	if len(said) > 0 && !files && strings.Contains(word, "-") {
-		return strings.Join(said, "\n") // the code of a message, as it stands there
+		return strings.Join(said, "\n") // the code of a message, exactly
 	}
 	if len(said) == 0 {
 		if page, ok := docs.Near(word); ok {
@@ -123,7 +123,7 @@ func explained(word string) string {
 		}
 		if files {
 			said = append(said, text)
-		} else { // how to do it comes before what a message says
+		} else { // instructions come before explanations of messages
 			said = append([]string{text}, said...)
 		}
 	}

@@ -25,7 +25,7 @@ var eventTypes = []string{
 	string(event.Note), string(event.RunFinished),
 }
 
-// eventsOptions are what events was asked to do.
+// eventsOptions are the options of events.
 type eventsOptions struct {
 	*app
 	id     string // of the run
@@ -102,7 +102,7 @@ func eventsOf(ctx context.Context, r *journal.Reader, f journal.EventFilter, fol
 	return r.Events(ctx, 1, f)
 }
 
-// givenIn is what the run was started with, as its first event says.
+// givenIn is what the run was started with, according to its first event.
 func givenIn(e event.Event) map[string]string {
 	var d struct{ Params json.RawMessage }
 	if json.Unmarshal(e.Data, &d) != nil {
@@ -115,7 +115,7 @@ func givenIn(e event.Event) map[string]string {
 	return given
 }
 
-// eventLine is an event for a person: when, what, of which, how.
+// eventLine is an event for a person: when, what, which step or item, and how it ended.
 func eventLine(e event.Event, item string, p palette) string {
 	what := fmt.Sprintf("%-20s", e.Type)
 	if statusCode(e.Status) != "" {

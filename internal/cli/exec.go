@@ -31,7 +31,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// execOptions are what exec was asked to do.
+// execOptions are the options of exec.
 type execOptions struct {
 	*app
 	pf     policyFlags
@@ -43,18 +43,18 @@ type execOptions struct {
 	args   []string
 }
 
-// execCommand is one command under a retry policy, with nothing recorded.
+// execCommand runs one command under a retry policy and records nothing.
 type execCommand struct {
 	*execOptions
 	policy  *workflow.Retry
-	delays  int          // in the list of --delays; 0: there is none
-	home    *limits.Home // nil where there are none
+	delays  int          // how many --delays lists; 0: no list
+	home    *limits.Home // nil if the command names no limits
 	number  int          // of the attempt
-	last    error        // of the attempt before
+	last    error        // of the previous attempt
 	world   *action.World
-	input   *replay  // nil where the command reads our own stream
-	console *console // nil where there is no terminal
-	begun   time.Time
+	input   *replay  // nil if the command reads our own stream
+	console *console // nil if there is no terminal
+	started time.Time
 	output  *outputs
 }
 
@@ -107,11 +107,11 @@ was not found, 128+n if signal n ended it, 2 if bide was used wrongly.`,
 	return cmd
 }
 
-// skipUsage says what --skip-permissions does, where a command runs agents.
+// skipUsage is the help of --skip-permissions, for commands that run agents.
 const skipUsage = "agents run without asking for permissions; only the claude program can"
 
-// trailing reads the flags that stand behind a command that is one text, where
-// no word can be meant for the command itself.
+// trailing reads the flags after a command that is one text. No word there can belong to the
+// command itself.
 func trailing(cmd *cobra.Command, args []string) ([]string, error) {
 	if !isText(args[0]) || len(args) == 1 || cmd.ArgsLenAtDash() >= 0 {
 		return args, nil
@@ -133,7 +133,7 @@ type spanFlag struct{ d *time.Duration }
 func (f *spanFlag) String() string { return "" }
 func (f *spanFlag) Type() string   { return "duration" }
 
-// Set reads a span as the files have it.
+// Set reads a span of time in the format of workflow files.
 func (f *spanFlag) Set(text string) error {
 	d, err := duration.Parse(text)
 	if err == nil && d <= 0 {
@@ -199,7 +199,7 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 		x.input = newReplay(x.in, dir)
 		defer func() { err = errors.Join(err, x.input.close()) }()
 	}
-	x.begun = time.Now()
+	x.started = time.Now()
 	pol.Observer = x.observe
 	retrier, err := retry.New(pol)
 	if err != nil {
@@ -228,7 +228,7 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 	}
 	status := statusOf(err)
 	if status == 127 && len(x.args) == 1 && strings.ContainsAny(x.args[0], " \t\n") && !isText(x.args[0]) {
-		x.say("that was looked for as one program's name; for a text that a shell reads put \"shell: \" before it: " + diag.ShellWord(diag.Clip("shell: "+x.args[0], shownName)))
+		x.say("no program has this whole text as its name; for a text that a shell reads, put \"shell: \" before it: " + diag.ShellWord(diag.Clip("shell: "+x.args[0], shownName)))
 	}
 	return exitError(status)
 }
@@ -238,12 +238,12 @@ func isText(arg string) bool {
 	return strings.HasPrefix(arg, "shell:") || strings.HasPrefix(arg, "claude:")
 }
 
-// interrupted reports whether the key for an interrupt was pressed.
+// interrupted reports whether the user pressed the interrupt key.
 func (x *execCommand) interrupted() bool { return x.console != nil && x.console.presses.Load() > 0 }
 
-// pressed is called for each interrupt from the keyboard, which the terminal
-// has given to the command. One that does not end of it is asked again after a
-// while, and killed when the key is pressed again.
+// pressed is called for each interrupt from the keyboard, after the terminal has sent it to
+// the command. If the command does not end, pressed asks it again after a while, and kills it
+// when the user presses the key again.
 func (x *execCommand) pressed(n int32, sig *interrupts) {
 	if n == 1 {
 		time.AfterFunc(interruptGrace, func() { sig.raise(syscall.SIGINT) })
@@ -253,10 +253,10 @@ func (x *execCommand) pressed(n int32, sig *interrupts) {
 	sig.raise(syscall.SIGINT)
 }
 
-// attempt does what is tried once.
+// attempt is the action of one attempt.
 type attempt = func(context.Context, *action.Call) (action.Result, error)
 
-// action is what an attempt does.
+// action returns what an attempt does.
 func (x *execCommand) action(args []string) (attempt, error) {
 	if len(args) == 1 {
 		if text, ok := strings.CutPrefix(args[0], "shell:"); ok {
@@ -283,7 +283,8 @@ func (x *execCommand) call(timeout time.Duration) *action.Call {
 	return &action.Call{Scope: vars.New(nil), Dir: x.dir, Env: x.environ(), Timeout: timeout, Stall: x.stall, Stdout: x.output.out, Stderr: x.output.err}
 }
 
-// environ tells an attempt which it is, and how the one before it failed.
+// environ is the environment that tells an attempt its number, and how the previous one
+// failed.
 func (x *execCommand) environ() []string {
 	env := append(os.Environ(), "BIDE_ATTEMPT="+strconv.Itoa(x.number))
 	if len(x.limits) > 0 {
@@ -306,18 +307,18 @@ func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do attempt) 
 	}
 	defer func() { release(x.last) }()
 	x.number++
-	res, err := x.once(ctx, sig, do, x.policy.Timeout) // kept by the one who ends the process
+	res, err := x.once(ctx, sig, do, x.policy.Timeout) // whoever ends the process keeps the timeout, too
 	if err == nil {
 		err = x.policy.Unmet(template.Resolver(vars.New(nil)), res.Values())
 	}
 	x.last = err
 	if err != nil && x.interrupted() {
-		return retry.Permanent(err) // it is not wanted any more
+		return retry.Permanent(err) // the user has interrupted it
 	}
 	return err
 }
 
-// openLimits makes sure that the machine has the limits that are named.
+// openLimits opens the limits of the machine, and checks that it has those that are named.
 func (x *execCommand) openLimits(sup *proc.Supervisor) error {
 	home, err := journal.Home()
 	if err != nil {
@@ -339,8 +340,8 @@ func (x *execCommand) openLimits(sup *proc.Supervisor) error {
 	return nil
 }
 
-// hold waits for the limits of the machine. release gives them back after an attempt,
-// and has others wait who use them, where this one was told when to come back.
+// hold waits for the limits of the machine. release gives them back after an attempt. If the
+// attempt learned when to come back, release makes all users of the limits wait until then.
 func (x *execCommand) hold(ctx context.Context) (release func(error), err error) {
 	if x.home == nil {
 		return func(error) {}, nil
@@ -372,7 +373,7 @@ func (x *execCommand) once(ctx context.Context, sig *interrupts, do attempt, tim
 	res, err := do(ctx, c)
 	derr := detach()
 	if res.Usage != nil {
-		fmt.Fprintln(x.output.out, res.Output) // an agent's stream is not passed through, its answer is
+		fmt.Fprintln(x.output.out, res.Output) // an agent's stream is not passed through, only its answer
 	}
 	if err == nil {
 		err = derr
@@ -400,7 +401,7 @@ func (x *execCommand) connect(c *action.Call) (detach func() error, err error) {
 	return func() error { release(); return feed() }, nil
 }
 
-// unwritten is the end of a command whose output nobody took.
+// unwritten is the error for a command whose output could not be written.
 func unwritten(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return exitError(128 + int(syscall.SIGPIPE))
@@ -420,7 +421,7 @@ func (x *execCommand) fallBack(sig *interrupts, fallback workflow.Action) error 
 	return nil
 }
 
-// shownName is how many characters of a name that is none a message has.
+// shownName is how many characters of an invalid name a message shows.
 const shownName = 60
 
 // statusOf is the exit status for an error, in the convention of the shell.
@@ -439,7 +440,7 @@ func statusOf(err error) int {
 	return 1
 }
 
-// observe tells what happens to the command.
+// observe reports what happens to the command.
 func (x *execCommand) observe(e retry.Event) {
 	if x.json {
 		x.observeJSON(e)
@@ -448,7 +449,7 @@ func (x *execCommand) observe(e retry.Event) {
 	switch e.Type {
 	case retry.AttemptFailed:
 		if x.output.failed.Load() != nil {
-			return // its output could not be written, which is told at the end
+			return // its output could not be written, which is reported at the end
 		}
 		x.say(fmt.Sprintf("attempt %s failed after %s: %v", x.attemptOf(e.Attempt), duration.Format(e.Duration.Round(time.Millisecond)), unprinted(e.Err)))
 	case retry.Refused:
@@ -457,7 +458,7 @@ func (x *execCommand) observe(e retry.Event) {
 		x.say(fmt.Sprintf("attempt %d follows in %s", e.Attempt+1, duration.Format(e.Delay.Round(time.Millisecond))) + x.pastDelays(e.Attempt))
 	case retry.Finished:
 		if e.Reason == driver.ReasonNone && e.Attempt > 1 {
-			x.say(fmt.Sprintf("succeeded at attempt %s, after %s", x.attemptOf(e.Attempt), duration.Format(time.Since(x.begun).Round(time.Millisecond))))
+			x.say(fmt.Sprintf("succeeded at attempt %s, after %s", x.attemptOf(e.Attempt), duration.Format(time.Since(x.started).Round(time.Millisecond))))
 		}
 		if e.Reason != driver.ReasonNone && e.Reason != driver.ReasonCancelled && !x.interrupted() {
 			x.say("gave up after " + diag.Count(e.Attempt, "attempt") + gaveUp(e.Reason))
@@ -465,7 +466,7 @@ func (x *execCommand) observe(e retry.Event) {
 	}
 }
 
-// attemptOf is the number of an attempt, of how many where there is a bound.
+// attemptOf is the number of an attempt, with the maximum if there is one.
 func (x *execCommand) attemptOf(n int) string {
 	if x.policy.Attempts == retry.Unlimited {
 		return strconv.Itoa(n)
@@ -473,7 +474,7 @@ func (x *execCommand) attemptOf(n int) string {
 	return fmt.Sprintf("%d of %d", n, x.policy.Attempts)
 }
 
-// pastDelays explains the first delay that is not of the list.
+// pastDelays explains the first delay that is not from the list.
 func (x *execCommand) pastDelays(attempt int) string {
 	if x.delays == 0 || attempt != x.delays+1 {
 		return ""
@@ -516,8 +517,8 @@ func (x *execCommand) observeJSON(e retry.Event) {
 	}
 }
 
-// unprinted is the text of an error without the line that its command has printed: it
-// stands on the screen already.
+// unprinted is the text of an error without the line that the command itself has printed: it
+// is already on the screen.
 func unprinted(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*action.ExitError](err); ok && !e.NotStarted {
@@ -526,7 +527,7 @@ func unprinted(err error) string {
 	return text
 }
 
-// gaveUp says why no further attempt follows; "" where their number says it.
+// gaveUp says why no further attempt follows; "" if the number of attempts says it.
 func gaveUp(r driver.Reason) string {
 	switch r {
 	case driver.ReasonAttempts:

@@ -11,22 +11,22 @@ import (
 // spoolLimit is how much of the standard input is kept in memory.
 const spoolLimit = 1 << 20
 
-// replay gives the same standard input to each attempt of a command. It reads
-// no more than the attempts ask for, and keeps what it read: above spoolLimit
-// in a file. A regular file is read again from where it stood.
+// replay gives the same standard input to each attempt of a command. It reads only as much as
+// the attempts ask for, and keeps what it read, in a file above spoolLimit. It reads a regular
+// file again from its first position.
 type replay struct {
 	src   io.Reader
 	dir   string // for the file
-	start int64  // of a regular file; -1: it is none
+	start int64  // of a regular file; -1: not a regular file
 
 	mu   sync.Mutex
-	more *sync.Cond // there is more, or the end, or somebody wants more
+	more *sync.Cond // signals more input, its end, or an attempt that wants more
 	mem  []byte
 	file *os.File
 	size int64 // of what was read
 	want bool
 	err  error // io.EOF at the end
-	open bool  // the reader runs
+	open bool  // the reader is running
 }
 
 func newReplay(src io.Reader, dir string) *replay {
@@ -42,7 +42,7 @@ func newReplay(src io.Reader, dir string) *replay {
 	return r
 }
 
-// attempt gives what one attempt reads. done is called when it has ended.
+// attempt returns what one attempt reads. Call done when the attempt has ended.
 func (r *replay) attempt() (in *os.File, done func() error, err error) {
 	if f, ok := r.src.(*os.File); ok && r.start >= 0 {
 		_, err := f.Seek(r.start, io.SeekStart)
@@ -70,14 +70,14 @@ func (r *replay) attempt() (in *os.File, done func() error, err error) {
 	}, nil
 }
 
-// feed writes the input from its beginning. That a command does not read it
-// all is no error.
+// feed writes the input from its beginning. It is no error if the command does not read all of
+// it.
 func (r *replay) feed(out *os.File, stop <-chan struct{}) {
 	buf := make([]byte, 32<<10)
 	for at := int64(0); ; {
 		n := r.read(buf, at, stop)
 		if n == 0 {
-			_ = out.Close() // the end, which the command is to see
+			_ = out.Close() // the command must see the end
 			return
 		}
 		if _, err := out.Write(buf[:n]); err != nil {
@@ -87,8 +87,8 @@ func (r *replay) feed(out *os.File, stop <-chan struct{}) {
 	}
 }
 
-// read gives what stands at a place of the input; 0 at its end, or when stop
-// is closed.
+// read reads the input at a position; it returns 0 at the end of the input, or when stop is
+// closed.
 func (r *replay) read(buf []byte, at int64, stop <-chan struct{}) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +118,8 @@ func (r *replay) read(buf []byte, at int64, stop <-chan struct{}) int {
 	return n
 }
 
-// pump reads the source when somebody wants more. A read that blocks cannot be
-// taken back; it ends with the input, or with the program.
+// pump reads the source when an attempt wants more. A read that blocks cannot be cancelled; it
+// ends with the input, or with the program.
 func (r *replay) pump() {
 	buf := make([]byte, 32<<10)
 	for {
@@ -132,7 +132,7 @@ func (r *replay) pump() {
 		n, err := r.src.Read(buf)
 		r.mu.Lock()
 		if errors.Is(err, syscall.EBADF) {
-			err = io.EOF // nothing was given to us
+			err = io.EOF // the source returned nothing
 		}
 		if kerr := r.keep(buf[:n]); kerr != nil {
 			err = kerr
@@ -164,8 +164,8 @@ func (r *replay) keep(p []byte) error {
 	return err
 }
 
-// failed says why the input could not be read to its end; nil where it could,
-// or was not asked to.
+// failed says why the input could not be read to its end; nil if it could, or if nobody asked
+// for all of it.
 func (r *replay) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// outputs are our streams as the command writes on them: the first error stops
-// the command, as a broken pipe would have stopped it.
+// outputs are our streams for the command's output: the first error stops the command, as a
+// broken pipe would have.
 type outputs struct {
 	out, err io.Writer
 	failed   atomic.Pointer[error]
@@ -25,19 +25,19 @@ func newOutputs(out, err io.Writer, sig *interrupts, stop context.CancelCauseFun
 	return o
 }
 
-// errStuck is of a write that nobody took before the interrupt ended its patience.
+// errStuck is the error of a write that no reader accepted in the time left after an
+// interrupt.
 var errStuck = errors.New("nobody reads the output")
 
-// outputWriter writes from a goroutine, so that a reader who reads no more
-// cannot hold back an interrupt. A write that is given up ends with its reader,
-// or with the program.
+// outputWriter writes from a goroutine, so that a reader who has stopped reading cannot delay
+// an interrupt. An abandoned write ends with its reader, or with the program.
 type outputWriter struct {
 	o   *outputs
 	w   io.Writer
 	sig *interrupts
 
 	mu    sync.Mutex // one write at a time
-	stuck bool       // a write was given up; more would come out of order
+	stuck bool       // a write was abandoned; further ones would come out of order
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
@@ -49,7 +49,7 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 	var n int
 	var err error
 	written := make(chan struct{})
-	data := bytes.Clone(p) // p is the caller's again after a write that is given up
+	data := bytes.Clone(p) // after an abandoned write, p belongs to the caller again
 	go func() {
 		defer close(written)
 		n, err = w.w.Write(data)
@@ -64,8 +64,8 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// taken waits for a write: as long as it takes, a moment longer after the first
-// signal, and no longer after the second.
+// taken waits for a write: without a bound at first, a moment longer after the first signal,
+// and no longer after the second.
 func (w *outputWriter) taken(written <-chan struct{}) bool {
 	select {
 	case <-written:

@@ -16,24 +16,24 @@ import (
 	"golang.org/x/term"
 )
 
-// console is the terminal that bide itself runs on, for a command that is to
-// find everything as if it had been started without bide: a terminal of its
-// own stands between, so that its output can be watched and copied.
+// console is the terminal that bide itself runs on. The command should find everything as if
+// it had been started without bide. Its output must also be watched and copied, so it gets a
+// terminal of its own in between.
 type console struct {
 	tty          *os.File    // ours
-	in, out, err bool        // which of our streams are on it
-	opened       bool        // tty is ours to close
-	piped        bool        // our standard output is read by another
-	found        *term.State // the mode of tty as it was found, while it is raw
+	in, out, err bool        // which of our streams are connected to it
+	opened       bool        // we opened tty and must close it
+	piped        bool        // another program reads our standard output
+	found        *term.State // the mode of tty before we set it to raw
 	presses      atomic.Int32
-	press        func(n int32) // called when the key for an interrupt was pressed
+	press        func(n int32) // called when the user presses the interrupt key
 	stops        *stops        // what the stop key does
-	apart        bool          // standard output has a terminal of its own, so that no echo is in it
-	shown        unix.Termios  // the mode of that terminal, as it was last seen
+	apart        bool          // standard output has a terminal of its own, without the echo
+	shown        unix.Termios  // the mode of that terminal when it was last read
 }
 
-// openConsole gives the terminal; nil where none of the streams is one, or
-// where bide runs in the background and must not touch it.
+// openConsole opens the terminal; nil if none of the streams is one, or if bide runs in the
+// background and must not touch it.
 func (s *streams) openConsole() *console {
 	c := &console{in: isTerminal(s.in), out: isTerminal(s.out), err: isTerminal(s.err)}
 	c.piped = !c.out
@@ -56,7 +56,7 @@ func (s *streams) openConsole() *console {
 	return c
 }
 
-// foreground reports whether what is typed on the terminal is for bide.
+// foreground reports whether bide gets what the user types.
 func (c *console) foreground() bool {
 	group, err := unix.IoctlGetInt(int(c.tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
@@ -68,9 +68,9 @@ func (c *console) close() {
 	}
 }
 
-// raw hands the keys of our terminal to the command, as they are typed; cooked
-// takes that back. Only who is in the foreground may change the terminal's mode,
-// and who is not would be stopped.
+// raw passes the keys of our terminal to the command as they are typed; cooked undoes that.
+// Only a process in the foreground may change the terminal's mode; the system would stop any
+// other.
 func (c *console) raw() (err error) {
 	if c.found == nil && c.foreground() {
 		c.found, err = term.MakeRaw(int(c.tty.Fd()))
@@ -81,8 +81,8 @@ func (c *console) raw() (err error) {
 	return err
 }
 
-// keepLines leaves the ends of lines to our terminal. On it may be who reads the
-// command's output, which does not come through the command's terminal.
+// keepLines makes our terminal convert line ends again. A program that reads the command's
+// output may be writing to it directly, and not through the command's terminal.
 func (c *console) keepLines() error {
 	mode, err := unix.IoctlGetTermios(int(c.tty.Fd()), ioctlGetTermios)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *console) cooked() {
 	c.found = nil
 }
 
-// terminal makes the terminal of one attempt.
+// terminal creates the terminal of one attempt.
 func (c *console) terminal() (t *proc.Terminal, close func() error, err error) {
 	t = &proc.Terminal{In: c.in, Out: c.out, Err: c.err}
 	close = func() (err error) {
@@ -127,16 +127,15 @@ func (c *console) terminal() (t *proc.Terminal, close func() error, err error) {
 	return t, close, nil
 }
 
-// attach makes the terminal of one attempt. What is typed goes to it until
-// detach is called; what nobody has read of that is then typed on ours again, for
-// who reads it next.
+// attach creates the terminal of one attempt. It gets what the user types until detach is
+// called. detach then types on our terminal again what nobody has read, for the next reader.
 func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 	t, closeAll, err := c.terminal()
 	if err != nil {
 		return nil, nil, err
 	}
 	name := t.Slave.Name()
-	resize := func() { // a size that is not known stays 0
+	resize := func() { // an unknown size stays 0
 		_ = pty.InheritSize(c.tty, t.Master)
 		if t.Shown != nil {
 			_ = pty.InheritSize(c.tty, t.Shown.Master)
@@ -175,12 +174,12 @@ func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 		_ = wakeRead.Close()
 		c.typeAgain(unread(name))
 		c.cooked()
-		_ = closeAll() // most are closed already, where the command was started
+		_ = closeAll() // most were closed when the command was started
 	}, nil
 }
 
-// unread takes from a terminal what was typed and nobody has read. A system that
-// forgets it when the last that has the terminal open is gone gives nothing.
+// unread takes from a terminal what was typed and not read. Some systems forget it when the
+// last process closes the terminal; then unread returns nothing.
 func unread(name string) []byte {
 	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -199,7 +198,7 @@ func unread(name string) []byte {
 			return
 		}
 		eof, lines := mode.Cc[unix.VEOF], mode.Lflag&unix.ICANON != 0
-		mode.Lflag &^= unix.ICANON // a line that has no end yet is read as well
+		mode.Lflag &^= unix.ICANON // also read a line that has no end yet
 		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 0, 0
 		if err = unix.IoctlSetTermios(int(fd), ioctlSetTermios, mode); err != nil {
 			return
@@ -214,8 +213,8 @@ func unread(name string) []byte {
 	return buf[:max(n, 0)]
 }
 
-// endsTyped makes the key for the end of the input of each 0 in what was typed: as such
-// it is kept by a terminal that is read by lines.
+// endsTyped replaces each 0 in what was typed with the end-of-input key: a terminal in line
+// mode stores the key as 0.
 func endsTyped(typed []byte, eof byte) {
 	for i, b := range typed {
 		if b == 0 {
@@ -224,11 +223,11 @@ func endsTyped(typed []byte, eof byte) {
 	}
 }
 
-// typeAgain has our terminal give what was typed to who reads it next. Some systems
-// let nobody do that, and it is lost.
+// typeAgain makes our terminal give what was typed to its next reader. Some systems forbid
+// that, and then it is lost.
 func (c *console) typeAgain(typed []byte) {
 	if !c.foreground() {
-		return // it is another's
+		return // another process has the terminal
 	}
 	for _, b := range typed {
 		key := binary.NativeEndian.Uint32([]byte{b, 0, 0, 0}) // the system reads one byte
@@ -238,12 +237,12 @@ func (c *console) typeAgain(typed []byte) {
 	}
 }
 
-// forward passes on what is typed, until wake is closed at its other end.
+// forward passes on what is typed, until the other end of wake is closed.
 func (c *console) forward(t *proc.Terminal, wake *os.File) {
 	buf := make([]byte, 4096)
 	for {
-		if !c.foreground() { // we were stopped, and continue without the terminal
-			c.found = nil // whoever has it has set it anew
+		if !c.foreground() { // we were stopped, and continue in the background
+			c.found = nil // the process that has the terminal has set its mode
 			if !readable(nil, wake, foregroundEvery) {
 				return
 			}
@@ -253,7 +252,7 @@ func (c *console) forward(t *proc.Terminal, wake *os.File) {
 			return
 		}
 		if !c.foreground() {
-			continue // what is typed is another's
+			continue // the keys belong to another process
 		}
 		n, err := unix.Read(int(c.tty.Fd()), buf)
 		if err != nil && err != unix.EINTR || n == 0 {
@@ -262,14 +261,14 @@ func (c *console) forward(t *proc.Terminal, wake *os.File) {
 		typed := buf[:max(n, 0)]
 		mode := c.modeFor(t)
 		if mode != nil && mode.Lflag&unix.ICANON != 0 {
-			endsTyped(typed, mode.Cc[unix.VEOF]) // typed while our terminal was read by lines
+			endsTyped(typed, mode.Cc[unix.VEOF]) // typed while our terminal was in line mode
 		}
 		for range pressed(mode, typed, unix.VINTR) + pressed(mode, typed, unix.VQUIT) {
 			c.press(c.presses.Add(1))
 		}
 		group := 0
 		if pressed(mode, typed, unix.VSUSP) > 0 {
-			group = stoppable(t) // before it gets the keys, after which it may have ended
+			group = stoppable(t) // found before it gets the keys: it may end after them
 		}
 		if _, err := t.Master.Write(typed); err != nil {
 			return
@@ -280,8 +279,8 @@ func (c *console) forward(t *proc.Terminal, wake *os.File) {
 	}
 }
 
-// modeFor is the mode of the terminal to which keys are passed on. A command may set
-// that of its standard output, where it is another terminal, and means this one.
+// modeFor is the mode of the terminal that gets the keys. A command may set the mode of its
+// standard output, which can be another terminal, and mean this one.
 func (c *console) modeFor(t *proc.Terminal) *unix.Termios {
 	mode := modeOf(t.Master)
 	if t.Shown == nil || mode == nil {
@@ -297,14 +296,14 @@ func (c *console) modeFor(t *proc.Terminal) *unix.Termios {
 	return mode
 }
 
-// setMode sets the mode of a command's terminal, where there is one still.
+// setMode sets the mode of a command's terminal, if it still exists.
 func setMode(master *os.File, mode *unix.Termios) {
 	if raw, err := master.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetTermios(int(fd), ioctlSetTermios, mode) })
 	}
 }
 
-// modeOf is the mode of a command's terminal, nil where there is none any more.
+// modeOf is the mode of a command's terminal, nil if it no longer exists.
 func modeOf(master *os.File) (t *unix.Termios) {
 	raw, err := master.SyscallConn()
 	if err != nil {
@@ -316,8 +315,8 @@ func modeOf(master *os.File) (t *unix.Termios) {
 	return t
 }
 
-// pressed counts a key that the terminal turns into a signal. A program such as an
-// editor may have taken it from it.
+// pressed counts how often a key was typed that the terminal turns into a signal. It is 0 if a
+// program such as an editor has taken the key from the terminal.
 func pressed(mode *unix.Termios, typed []byte, key int) int {
 	if mode == nil || mode.Lflag&unix.ISIG == 0 {
 		return 0
@@ -325,9 +324,9 @@ func pressed(mode *unix.Termios, typed []byte, key int) int {
 	return bytes.Count(typed, mode.Cc[key:key+1])
 }
 
-// readable waits until there is something to read of f, which may be nil, or for
-// some milliseconds unless they are negative, and reports false when the other end
-// of wake is closed before, or f.
+// readable waits until f, which may be nil, has something to read, or for ms milliseconds
+// unless ms is negative. It returns false when the other end of wake, or of f, is closed
+// first.
 func readable(f, wake *os.File, ms int) bool {
 	fds := []unix.PollFd{{Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 	if f != nil {
@@ -345,18 +344,17 @@ func readable(f, wake *os.File, ms int) bool {
 	}
 }
 
-// foregroundEvery is how often, in milliseconds, is looked for the terminal while
-// it is another's.
+// foregroundEvery is how often, in milliseconds, forward checks whether bide has the terminal
+// again.
 const foregroundEvery = 100
 
-// interruptGrace is how long a command has after an interrupt from the
-// keyboard before it is asked to end again, by its group.
+// interruptGrace is how long a command may take after an interrupt from the keyboard before
+// its group is asked to end again.
 const interruptGrace = 10 * time.Second
 
-// stoppable is the group that the stop key is to stop, or 0. The command leads a session
-// of its own, where the system lets no key stop a process: nobody there could continue with
-// it. One that has jobs of its own does with the key what it wants, and so does one that
-// ignores it.
+// stoppable is the group that the stop key must stop, or 0. The command leads a session of its
+// own, in which the system lets no key stop a process: nobody there could continue it. A
+// command that has jobs of its own handles the key itself, and so does one that ignores it.
 func stoppable(t *proc.Terminal) (group int) {
 	group = foregroundOf(t.Master)
 	if leader, err := unix.Getsid(group); group <= 1 || err != nil || leader != group || ignoresStop(group) {
@@ -365,14 +363,14 @@ func stoppable(t *proc.Terminal) (group int) {
 	return group
 }
 
-// suspend does what the stop key asks for.
+// suspend stops bide and its commands when the user presses the stop key.
 func (c *console) suspend(group int) {
 	c.stops.suspend(func() {
 		c.cooked()
 		stopSelf(0)
 		_ = c.raw() // tried again before the next key
 	})
-	_ = syscall.Kill(-group, syscall.SIGWINCH) // what it drew may be gone; it may be gone itself
+	_ = syscall.Kill(-group, syscall.SIGWINCH) // makes it redraw, as its screen may be gone; it may have ended
 }
 
 // foregroundOf is the group that reads a terminal, or 0.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explainOptions are what explain was asked to do.
+// explainOptions are the options of explain.
 type explainOptions struct {
 	runFlags
 	path string
@@ -48,8 +48,8 @@ Retry-After, and the work of bide and git. Nothing is run.`,
 	return o.withJSON(cmd, "print the plan as a JSON object")
 }
 
-// load reads a workflow file with the parameters and the profile of the flags, by
-// read where that is not nil.
+// load reads a workflow file with the parameters and the profile of the flags. It uses read
+// unless that is nil.
 func (f *runFlags) load(path string, read func(string) ([]byte, error)) (*workflow.File, diag.List, error) {
 	params, paramFile, err := f.parameters()
 	if err != nil {

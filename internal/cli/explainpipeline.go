@@ -18,7 +18,7 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// explainedPipeline is what explain says of a pipeline, as JSON.
+// explainedPipeline is what explain prints for a pipeline, as JSON.
 type explainedPipeline struct {
 	Path     string            `json:"path"`
 	Kind     string            `json:"kind"`
@@ -44,16 +44,16 @@ type explainedOutput struct {
 
 type explainedCall struct {
 	Name     string          `json:"name"`
-	Of       string          `json:"element_of,omitempty"` // pages[i]: it is made for each element
+	Of       string          `json:"element_of,omitempty"` // pages[i]: the call is made for each element
 	Module   string          `json:"module"`
 	Line     int             `json:"line"`
 	Column   int             `json:"column"`
-	Options  []string        `json:"options,omitempty"` // in the order in which they work, outside in
+	Options  []string        `json:"options,omitempty"` // in the order in which they apply, from the outside in
 	Attempts bound.Count     `json:"attempts"`          // null: any number
 	Timeout  time.Duration   `json:"timeout_ns,omitempty"`
 	Delays   []time.Duration `json:"delays_ns,omitempty"` // at most, after each failed attempt
-	Limits   []worst.Taken   `json:"limits,omitempty"`    // of the machine, that each attempt holds
-	Priority *int            `json:"priority,omitempty"`  // how soon it gets them; nil: it takes none
+	Limits   []worst.Taken   `json:"limits,omitempty"`    // of the machine; each attempt holds them
+	Priority *int            `json:"priority,omitempty"`  // of its requests for limits; nil: it uses none
 	Worst    time.Duration   `json:"worst_case_ns"`
 	Bounded  bool            `json:"bounded"`
 	Element  bool            `json:"per_element,omitempty"`
@@ -61,8 +61,8 @@ type explainedCall struct {
 	sum      string
 }
 
-// explainPipeline shows the calls of a pipeline, what each can cost, and the
-// longest way through them.
+// explainPipeline shows the calls of a pipeline, what each can cost, and the longest path
+// through them.
 func (s *streams) explainPipeline(p *dataflow.Pipeline) error {
 	x := explain(p)
 	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return len(c.Limits) > 0 }) {
@@ -92,7 +92,7 @@ func explain(p *dataflow.Pipeline) *explainedPipeline {
 	for _, o := range p.Plan.Outputs {
 		x.Outputs = append(x.Outputs, explainedOutput{o.Name, o.Type.String()})
 	}
-	order := make([]int, len(est.Calls)) // of the source
+	order := make([]int, len(est.Calls)) // in the order of the source
 	for i := range order {
 		order[i] = i
 	}
@@ -137,8 +137,7 @@ func delaysOf(o *check.Options) (ds []time.Duration) {
 	return ds
 }
 
-// ordered says what the options do, in the order in which they work, outside
-// in.
+// ordered describes the options in the order in which they apply, from the outside in.
 func ordered(o *check.Options, fallback bool) []string {
 	var out parts
 	out.add(o.Deadline > 0, "deadline %s", duration.Format(o.Deadline))
@@ -163,7 +162,7 @@ func ordered(o *check.Options, fallback bool) []string {
 	return out
 }
 
-// ruleText says how often and with what first delay a rule retries.
+// ruleText says how often a rule retries, and after what first delay.
 func ruleText(r retry.Rule) string {
 	text := "as often as the policy"
 	if r.Attempts > 0 {
@@ -214,7 +213,7 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 	}
 }
 
-// called is what a call is known by in a run.
+// called is the name of a call in a run.
 func (c *explainedCall) called() string {
 	switch {
 	case c.Of == "":
@@ -234,15 +233,15 @@ func (c *explainedCall) title() string {
 
 // elements names what a function of a plan is applied to: "pages[i]".
 func elements(p *plan.Plan, function int) string {
-	for outer := range function { // which stands before the lambdas in it
+	for outer := range function { // it precedes the lambdas in it
 		for i := range p.Funcs[outer].Nodes {
 			n := &p.Funcs[outer].Nodes[i]
 			if n.Op != plan.Apply || n.Call.Fn != function {
 				continue
 			}
 			name := n.Call.Name + "[i]"
-			if around := elements(p, outer); around != "" {
-				name = around + "." + name
+			if prefix := elements(p, outer); prefix != "" {
+				name = prefix + "." + name
 			}
 			return name
 		}

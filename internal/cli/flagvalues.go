@@ -15,19 +15,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagRow is what a flag takes as its value. The options of a policy have their own table.
+// flagRow says what value a flag takes. The options of a policy have their own table.
 type flagRow struct {
-	flags   string // one or more, in the commands whose paths end with one of these:
-	command string // "": in all
+	flags   string // one or more, in the commands whose paths end with this:
+	command string // "": all
 	words   []string
-	files   string // their endings; "*" is any file, "/" a directory
+	files   string // their extensions; "*" is any file, "/" a directory
 	list    lister
 }
 
-// lister gives what fits behind what is typed, for a command and its arguments.
+// lister returns the values that continue what the user has typed, for a command and its
+// arguments.
 type lister = func(a *app, cmd *cobra.Command, args []string, typed string) []string
 
-// flagRows are the flags whose values the shell can propose. The first row that fits counts.
+// flagRows are the flags whose values the shell can propose. The first matching row counts.
 var flagRows = []flagRow{
 	{flags: "color", words: []string{"auto", "always", "never"}},
 	{flags: "isolation", words: []string{"auto", "worktree", "none"}},
@@ -78,10 +79,10 @@ var flagRows = []flagRow{
 	})},
 }
 
-// workflowFiles are the endings of workflows and pipelines.
+// workflowFiles are the extensions of workflows and pipelines.
 const workflowFiles = "yml yaml json cst"
 
-// has reports whether the row is about a flag of a command.
+// has reports whether the row is about this flag of this command.
 func (r *flagRow) has(command, flag string) bool {
 	if !slices.Contains(strings.Fields(r.flags), flag) {
 		return false
@@ -89,7 +90,7 @@ func (r *flagRow) has(command, flag string) bool {
 	return r.command == "" || r.command == command || slices.Contains(strings.Fields(r.command), command)
 }
 
-// rowOf is the row of a flag of a command, as "dlq export" names it; nil: there is none.
+// rowOf is the row for a flag of a command, such as "dlq export"; nil if there is none.
 func rowOf(command, flag string) *flagRow {
 	i := slices.IndexFunc(flagRows, func(r flagRow) bool { return r.has(command, flag) })
 	if i < 0 {
@@ -98,7 +99,7 @@ func rowOf(command, flag string) *flagRow {
 	return &flagRows[i]
 }
 
-// flagWords are the values that a flag can have, nil where they are not a fixed set.
+// flagWords are the values that a flag can have, nil if they are not a fixed set.
 func flagWords(command, name string) []string {
 	for _, r := range option.For(option.Command) {
 		switch {
@@ -115,8 +116,8 @@ func flagWords(command, name string) []string {
 	return nil
 }
 
-// completeFlag gives what completes a flag of a command: a fixed set of words, files with
-// an ending, what is recorded. Where nothing is known of the value nothing is proposed;
+// completeFlag returns what completes a flag of a command: a fixed set of words, files with an
+// extension, or what is recorded. If nothing is known about the value, it proposes nothing;
 // names of files would be wrong.
 func (a *app) completeFlag(c *cobra.Command, f *pflag.Flag) completion {
 	command := strings.TrimPrefix(c.CommandPath(), "bide ")
@@ -137,7 +138,7 @@ func (a *app) completeFlag(c *cobra.Command, f *pflag.Flag) completion {
 			return strings.Fields(r.files), cobra.ShellCompDirectiveFilterFileExt
 		}
 		before := ""
-		if several { // with commas between them
+		if several { // separated by commas
 			before = typed[:strings.LastIndexByte(typed, ',')+1]
 		}
 		list := r.words
@@ -158,7 +159,7 @@ func (a *app) completeFlag(c *cobra.Command, f *pflag.Flag) completion {
 	}
 }
 
-// ofRun lists what is recorded of the run that the command line names, or means.
+// ofRun makes a lister for what is recorded of the run that the command line names or means.
 func ofRun(list func(a *app, cmd *cobra.Command, run, typed string) []string) lister {
 	return func(a *app, cmd *cobra.Command, args []string, typed string) []string {
 		if !strings.Contains(cmd.Use, "RUN") {
@@ -168,7 +169,7 @@ func ofRun(list func(a *app, cmd *cobra.Command, run, typed string) []string) li
 	}
 }
 
-// ofFile lists what the workflow file has that the command line names.
+// ofFile makes a lister for what the workflow file of the command line has.
 func ofFile(names func(*workflow.File) []string) lister {
 	return func(_ *app, cmd *cobra.Command, args []string, _ string) []string {
 		if len(args) == 0 || !strings.Contains(cmd.Use, "FILE") {
@@ -182,7 +183,7 @@ func ofFile(names func(*workflow.File) []string) lister {
 	}
 }
 
-// limitNames are the limits of this machine.
+// limitNames are the names of the limits of this machine.
 func limitNames() []string {
 	home, err := journal.Home()
 	if err != nil {

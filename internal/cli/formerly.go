@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// formerly says what to write instead of what people bring along from Prodigy and other
-// tools: by the command line up to the word or flag that bide does not have.
+// formerly maps words and flags that people know from Prodigy and other tools to what they
+// should write here. A key is the command line up to the word or flag that bide does not have.
 var formerly = map[string]string{
 	"bide analytics":    "a run's cost and times are in: bide show [RUN]; what to change in its retries: bide tune [RUN]",
 	"bide changelog":    "bide keeps no changelog",
@@ -38,7 +38,7 @@ var formerly = map[string]string{
 	"bide logs --tail":       "write: bide logs [RUN] | tail -n 5, or bide logs -f for what comes",
 	"bide dlq list --job-id": "the run is an argument: bide dlq list RUN",
 
-	// Words that others have for these commands.
+	// Other tools use these words for our commands.
 	"bide history": "write: bide runs",
 	"bide jobs":    "write: bide status, or bide runs",
 	"bide kill":    "write: bide stop RUN",
@@ -110,7 +110,7 @@ var formerly = map[string]string{
 	"bide schema modules":         "bide check modules.yml judges a manifest, and bide lsp completes its keys",
 	"bide show --failed":          "what failed is shown; items alone: bide dlq list [RUN]",
 	"bide show --item":            "write: bide dlq show [RUN] ITEM, bide logs [RUN] --item ITEM, or bide events [RUN] --item ITEM",
-	"bide simulate --fail":        "failures stand in a model: --model FILE, or --from RUN takes them from a recorded run; bide docs simulate has an example",
+	"bide simulate --fail":        "failures are in a model: --model FILE, or --from RUN takes them from a recorded run; bide docs simulate has an example",
 	"bide simulate --runs":        "write: --seeds N",
 	"bide ui --port":              "write: --listen 127.0.0.1:PORT",
 	"bide ui -p":                  "write: --listen 127.0.0.1:PORT",
@@ -118,7 +118,7 @@ var formerly = map[string]string{
 	"bide upgrade":                "install the new release as this one was installed; bide version says which it is",
 	"bide xargs":                  "write: COMMAND | bide batch [flags] -- COMMAND {}",
 
-	// Of parallel and xargs.
+	// These come from parallel and xargs.
 	"bide batch -I":              "write {} in place of the item",
 	"bide batch -S":              "many machines are another matter: bide docs cluster",
 	"bide batch -X":              "a command gets one item: bide docs coming-from",
@@ -146,8 +146,7 @@ var formerly = map[string]string{
 	"bide worktree clean-orphaned": "write: bide worktree clean",
 }
 
-// hintOf is what is written in the place of a word or a flag; "" where it means
-// nothing that is known.
+// hintOf is what to write in place of a word or a flag; "" if nothing is known about it.
 func hintOf(cmd *cobra.Command, word string) string {
 	return formerly[cmd.CommandPath()+" "+word]
 }

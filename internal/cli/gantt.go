@@ -15,15 +15,15 @@ import (
 	"github.com/bide-dev/bide/internal/timeline"
 )
 
-// The marks of a chart: what an attempt, a wait and an idle time are drawn with.
-// Waits are told apart by their source.
+// ganttHelp explains the marks of a chart: an attempt, a wait and idle time. Each source of
+// waits has its own mark.
 const ganttHelp = "█ attempt  ▓ failed attempt  waits: ░ retry policy  ▒ asked for by the other side  ~ rate limit  - limit  = budget  ┊ resumed  ≈ folded idle time"
 
 var waitMarks = map[string]rune{
 	event.FromPolicy: '░', event.FromRetryAfter: '▒', event.FromRateLimit: '~', event.FromLimit: '-', event.FromBudget: '=',
 }
 
-// chart prints the timeline of a run: a row a step, times from left to right.
+// chart prints the timeline of a run: one row for each step, time from left to right.
 func (o *showOptions) chart(ctx context.Context, r *journal.Reader) error {
 	line := timeline.New(r.Header())
 	held, err := r.InUse()
@@ -55,7 +55,7 @@ type ganttChart struct {
 	p     palette
 }
 
-// label is a row's name with its status, and how much of it is done.
+// label is a row's name with its status and its progress.
 func (g *ganttChart) label(r *timeline.Row) string {
 	status, done := r.Told(g.items)
 	s := strings.Repeat("  ", r.Depth) + timeline.Sign(status) + " " + oneLine(r.Label)
@@ -71,11 +71,11 @@ func (g *ganttChart) text(width int) string {
 	for _, r := range rows {
 		most := width / 3
 		if _, done := r.Told(g.items); done != "" {
-			most = width / 2 // how it ended is not cut
+			most = width / 2 // the status is not cut
 		}
 		name = max(name, min(widthOf(g.label(r))+2, most))
 	}
-	const least, ranWide, waitedWide = 10, 9, 9 // the times with the blanks around them
+	const least, ranWide, waitedWide = 10, 9, 9 // the times with their blanks
 	bar, waits := width-name-ranWide-waitedWide, true
 	if bar < least {
 		bar, waits = max(least, bar+waitedWide), false
@@ -103,10 +103,10 @@ func (g *ganttChart) text(width int) string {
 	return b.String()
 }
 
-// took3 is took, with zero as such.
+// took3 is took, with 0s for zero.
 func took3(d time.Duration) string { return cmp.Or(took(d.Milliseconds()), "0s") }
 
-// scale names some times above the bars.
+// scale writes some times above the bars.
 func (g *ganttChart) scale(width int) string {
 	out := []rune(strings.Repeat(" ", width))
 	free := 0
@@ -122,7 +122,7 @@ func (g *ganttChart) scale(width int) string {
 	return strings.TrimRight(string(out), " ")
 }
 
-// row draws the bars of a row: waits first, so that a short attempt is seen.
+// row draws the bars of a row: waits first, so that a short attempt stays visible.
 func (g *ganttChart) row(r *timeline.Row, width int) []rune {
 	out := []rune(strings.Repeat(" ", width))
 	draw := func(from, to time.Time, mark rune) {

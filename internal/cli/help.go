@@ -9,20 +9,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The width of help, in columns: that of the terminal between these bounds, 80
-// where there is none.
+// Help is as wide as the terminal, in columns, but not below leastHelp or above mostHelp.
+// Without a terminal it is usualHelp wide.
 const (
 	leastHelp = 40
 	usualHelp = 80
 	mostHelp  = 100
 )
 
-// helpWidth is how wide help is on our standard output.
+// helpWidth is the width of help on our standard output.
 func (s *streams) helpWidth() int {
 	return min(max(cmp.Or(s.columns(s.out), usualHelp), leastHelp), mostHelp)
 }
 
-// wideHelp has all help fit the terminal.
+// wideHelp makes all help fit the terminal.
 func (s *streams) wideHelp(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		width := s.helpWidth()
@@ -33,11 +33,11 @@ func (s *streams) wideHelp(root *cobra.Command) {
 	})
 }
 
-// column is what stands before the second column of a line of help, or before a comment.
+// column matches what precedes the second column of a line of help, or a comment.
 var column = pattern.Lazy(`^\s*\S+(?: \S+)*\s{2,}`)
 
-// narrowed folds the lines of help that are made for a wider terminal: below the second
-// column where there is one.
+// narrowed folds lines of help that were written for a wider terminal: below the second column
+// if there is one.
 func narrowed(text string, width int) string {
 	if width >= usualHelp {
 		return text
@@ -54,8 +54,8 @@ func narrowed(text string, width int) string {
 	return b.String()
 }
 
-// reflow breaks the lines of the paragraphs of a text anew. Lines that begin with
-// a blank stand as they are.
+// reflow breaks the lines of a text's paragraphs anew. Lines that begin with a blank stay as
+// they are.
 func reflow(text string, width int) string {
 	var out []string
 	var words []string

@@ -15,46 +15,46 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// runArg says which run a command is for, where it is given none or "last".
+// runArg says which run a command means when the user names none or "last".
 type runArg struct {
-	suits   func(runInfo) bool // what the shell proposes; nil: every run
-	what    string             // suits in words: without RUN, it is the newest run that does; "": the newest of all
-	changes bool               // without RUN, it takes no run of another directory
-	told    bool               // its own output says which run it is
-	all     bool               // without RUN, it is for all runs
+	suits   func(runInfo) bool // which runs the shell proposes; nil: every run
+	what    string             // suits in words: without RUN, the command takes the newest run that suits; "": the newest of all
+	changes bool               // without RUN, it takes only a run of this directory
+	saysRun bool               // its own output says which run it is
+	all     bool               // without RUN, it means all runs
 }
 
 // runArgs are the commands that take a run of this machine.
 var runArgs = map[string]runArg{
-	"bide control":         {suits: func(i runInfo) bool { return i.Status == event.Running || i.Resumable }, told: true},
+	"bide control":         {suits: func(i runInfo) bool { return i.Status == event.Running || i.Resumable }, saysRun: true},
 	"bide dlq export":      {suits: hasLetters, what: "with dead letters"},
-	"bide dlq list":        {suits: hasLetters, what: "with dead letters", told: true},
-	"bide dlq purge":       {suits: hasLetters, told: true},
-	"bide dlq retry":       {suits: hasLetters, what: "with dead letters", changes: true, told: true},
-	"bide dlq show":        {suits: hasLetters, what: "with dead letters", told: true},
-	"bide dlq stats":       {suits: hasLetters, what: "with dead letters", told: true},
+	"bide dlq list":        {suits: hasLetters, what: "with dead letters", saysRun: true},
+	"bide dlq purge":       {suits: hasLetters, saysRun: true},
+	"bide dlq retry":       {suits: hasLetters, what: "with dead letters", changes: true, saysRun: true},
+	"bide dlq show":        {suits: hasLetters, what: "with dead letters", saysRun: true},
+	"bide dlq stats":       {suits: hasLetters, what: "with dead letters", saysRun: true},
 	"bide events":          {},
 	"bide export junit":    {},
-	"bide export markdown": {told: true},
+	"bide export markdown": {saysRun: true},
 	"bide export otel":     {suits: func(i runInfo) bool { return i.Status != unreadable }},
 	"bide logs":            {},
 	"bide proof":           {},
 	"bide replay":          {},
-	"bide rerun":           {suits: func(i runInfo) bool { return i.Status != event.Running }, changes: true, told: true},
-	"bide resume":          {suits: func(i runInfo) bool { return i.Resumable }, what: "that can be resumed", changes: true, told: true},
-	"bide show":            {told: true},
-	"bide stop":            {suits: func(i runInfo) bool { return i.Status == event.Running }, what: "that is running", changes: true, told: true},
+	"bide rerun":           {suits: func(i runInfo) bool { return i.Status != event.Running }, changes: true, saysRun: true},
+	"bide resume":          {suits: func(i runInfo) bool { return i.Resumable }, what: "that can be resumed", changes: true, saysRun: true},
+	"bide show":            {saysRun: true},
+	"bide stop":            {suits: func(i runInfo) bool { return i.Status == event.Running }, what: "that is running", changes: true, saysRun: true},
 	"bide tune":            {},
-	"bide ui":              {all: true, told: true},
-	"bide worktree clean":  {all: true, told: true},
-	"bide worktree ls":     {all: true, told: true},
-	"bide worktree merge":  {changes: true, told: true},
+	"bide ui":              {all: true, saysRun: true},
+	"bide worktree clean":  {all: true, saysRun: true},
+	"bide worktree ls":     {all: true, saysRun: true},
+	"bide worktree merge":  {changes: true, saysRun: true},
 }
 
 func hasLetters(i runInfo) bool { return i.Items.DeadLettered > 0 }
 
-// nameRuns has all commands that take a run find out which one is meant, in one way: they
-// are given its id.
+// nameRuns makes all commands that take a run find the meant one in the same way: they get its
+// id.
 func (a *app) nameRuns(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.nameRuns(sub)
@@ -72,8 +72,7 @@ func (a *app) nameRuns(c *cobra.Command) {
 	}
 }
 
-// withRun puts the id of a run in the place of "last", or of none, in the arguments of a
-// command.
+// withRun replaces "last", or a missing run, in a command's arguments by the id of a run.
 func (a *app) withRun(cmd *cobra.Command, arg runArg, args []string) ([]string, error) {
 	needed := 0
 	for _, word := range strings.Fields(cmd.Use)[1:] {
@@ -104,19 +103,19 @@ func (a *app) withRun(cmd *cobra.Command, arg runArg, args []string) ([]string, 
 	return append([]string{m.ID}, args[1:]...), nil
 }
 
-// meantRun is the run that was meant.
+// meantRun is the run that the user meant.
 type meantRun struct {
 	journal.Summary
-	other bool // it is of another directory
-	older bool // there is a newer one, which the command is not for
+	other bool // it belongs to another directory
+	older bool // there is a newer one that does not suit the command
 }
 
 func (m meantRun) title() string { return titleOf(m.Summary) }
 
-// meant finds the run that is meant by "", "last" or "last-N": the newest of this
-// directory, for "" of those that the command is for, and for last-N the one that is N
-// before it. Where this directory has none, it is that of all runs of this machine. Of
-// another name, which the state directory knows, it gives none.
+// meant finds the run that the user means by "", "last" or "last-N". For "" it is the newest
+// run of this directory that suits the command, for last-N the one that is N before the
+// newest. If this directory has no run, meant looks at all runs of this machine. For any other
+// name it returns no run: the state directory resolves that.
 func (a *app) meant(ctx context.Context, name string, arg runArg) (m meantRun, err error) {
 	back, ok := journal.LastBut(name)
 	if !ok {
@@ -151,9 +150,9 @@ func (a *app) meant(ctx context.Context, name string, arg runArg) (m meantRun, e
 	return m, err
 }
 
-// newest gives the newest run but some of those that are wanted and suit, or the newest
-// that is wanted, where none suits: a command says best itself why it cannot take it.
-// Where there are runs, but not so many, the error is a *journal.NotFoundError.
+// newest skips a number of the newest wanted runs, and returns the next one that suits. If
+// none suits, it returns the newest wanted run: the command itself says best why it cannot
+// take it. If there are runs, but too few, the error is a *journal.NotFoundError.
 func newest(ctx context.Context, st *journal.Store, but int, want func(journal.Summary) bool, suits func(runInfo) bool) (m meantRun, err error) {
 	n := 0
 	for s, err := range st.RunsWhere(ctx, want) {
@@ -161,7 +160,7 @@ func newest(ctx context.Context, st *journal.Store, but int, want func(journal.S
 			return m, err
 		}
 		if err != nil && want != nil {
-			continue // whose it is cannot be read
+			continue // nobody can tell which directory it belongs to
 		}
 		if n++; n == 1 {
 			m.Summary = s
@@ -176,8 +175,8 @@ func newest(ctx context.Context, st *journal.Store, but int, want func(journal.S
 	return m, nil
 }
 
-// tellRun says which run was taken, where that was not written and the output does not
-// say it, or where it may surprise.
+// tellRun reports which run the command took, if neither the user nor the output names it, or
+// if it may be a surprise.
 func (a *app) tellRun(cmd *cobra.Command, arg runArg, m meantRun) {
 	flag := func(name string) bool {
 		f := cmd.Flags().Lookup(name)
@@ -190,7 +189,7 @@ func (a *app) tellRun(cmd *cobra.Command, arg runArg, m meantRun) {
 		fmt.Fprintf(a.err, "bide: this directory has no run; the newest of another one is taken: %s, in %s)\n", run, visible(m.Dir))
 	case m.older:
 		fmt.Fprintf(a.err, "bide: the newest run of this directory %s is taken: %s)\n", arg.what, run)
-	case !arg.told && !flag("json") && !flag("raw"):
+	case !arg.saysRun && !flag("json") && !flag("raw"):
 		fmt.Fprintf(a.err, "bide: run %s)\n", run)
 	}
 }
@@ -202,7 +201,7 @@ func spaced(text string) string {
 	return " " + text
 }
 
-// givenFlags are the flags that a command was given, to be pasted behind it.
+// givenFlags are the flags that the user has set, to be repeated in a command.
 func givenFlags(cmd *cobra.Command) string {
 	var b strings.Builder
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -214,14 +213,14 @@ func givenFlags(cmd *cobra.Command) string {
 			}
 		case "string":
 			b.WriteString(" --" + f.Name + " " + diag.ShellWord(f.Value.String()))
-		default: // of a list, each value would have a flag of its own
+		default: // a list would need one flag for each value
 			b.WriteString(" --" + f.Name + " …")
 		}
 	})
 	return b.String()
 }
 
-// isOf says whether a run is of a directory: it works there, or its file stands there.
+// isOf reports whether a run belongs to a directory: it works there, or its file is there.
 func isOf(s journal.Summary, dir os.FileInfo) bool {
 	for _, of := range []string{s.Dir, filepath.Dir(s.Path)} {
 		if info, err := os.Stat(of); of != "" && err == nil && os.SameFile(info, dir) {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What init writes. The files are checked and run by the tests.
+// These are the files that init writes. Tests check and run them.
 var (
 	//go:embed templates/workflow.yml
 	firstWorkflow []byte
@@ -20,7 +20,7 @@ var (
 	firstMapReduce []byte
 )
 
-// initOptions are what init was asked to do.
+// initOptions are the options of init.
 type initOptions struct {
 	*streams
 	dir       string

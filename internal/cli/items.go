@@ -19,34 +19,34 @@ import (
 // itemPage is how many work items are read at once.
 const itemPage = 1000
 
-// nearAmong bounds the names that are compared with one that was misspelt.
+// nearAmong limits the names that are compared with a misspelt one.
 const nearAmong = 10_000
 
-// called is what a person knows the item of an event by; "" for one of no item.
+// called is the name of an event's item for a person; "" if the event has no item.
 func called(e event.Event) string {
 	if e.Type != event.ItemStarted && e.Type != event.ItemFinished && e.Type != event.ItemRetry {
-		return oneLine(e.Item) // whose label is that of a step
+		return oneLine(e.Item) // its label is that of a step
 	}
 	return oneLine(cmp.Or(e.Label, e.Item))
 }
 
-// itemNames are what the items of a run are called, as events tell of them.
+// itemNames are the names of the items of a run, according to its events.
 type itemNames struct {
-	ctx  context.Context
-	r    *journal.Reader
-	told map[int]string // by Index
+	ctx   context.Context
+	r     *journal.Reader
+	known map[int]string // by Index
 
-	steps *timeline.Labels // made when it is needed, with edits
+	steps *timeline.Labels // created when needed, with edits
 	edits map[int][]edit   // by Index, those of the items' data, the oldest first
 }
 
-// edit is what the data of an item is from an event of this number on.
+// edit is the data of an item since the event with this number.
 type edit struct {
 	seq  int64
 	data json.RawMessage
 }
 
-// at is an item as it was at the event of a number; 0 for now.
+// at is an item as it was at the event with a number; 0 means now.
 func (n *itemNames) at(index int, seq int64) (event.Item, error) {
 	it, err := n.r.Item(n.ctx, index)
 	for _, e := range n.edits[index] {
@@ -62,7 +62,7 @@ func (n *itemNames) readEdits() {
 	n.edits = map[int][]edit{}
 	for e, err := range n.r.Events(n.ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemRequeued}}) {
 		if err != nil {
-			return // it is only a name
+			return // only a name is affected
 		}
 		if data := e.EditedItem(); data != nil {
 			n.edits[e.Index] = append(n.edits[e.Index], edit{e.Seq, data})
@@ -71,14 +71,14 @@ func (n *itemNames) readEdits() {
 }
 
 func namesIn(ctx context.Context, r *journal.Reader) *itemNames {
-	return &itemNames{ctx: ctx, r: r, told: map[int]string{}}
+	return &itemNames{ctx: ctx, r: r, known: map[int]string{}}
 }
 
-// step is what a person knows the step of an event by: of one of an item, with what is the
-// item's in it.
+// step is the name of an event's step for a person. For a step of an item, the item's values
+// are filled in.
 func (n *itemNames) step(e event.Event) string { return n.stepOf(e.Step, e.Label, e.Index, e.Seq) }
 
-// stepOf is step at the event of a number; 0 for now.
+// stepOf is like step, at the event with a number; 0 means now.
 func (n *itemNames) stepOf(path, label string, index int, seq int64) string {
 	if index == 0 || label != "" && !strings.Contains(label, "$") {
 		return cmp.Or(label, path)
@@ -94,14 +94,14 @@ func (n *itemNames) stepOf(path, label string, index int, seq int64) string {
 	return cmp.Or(n.steps.Of(path, label, func() (event.Item, error) { return n.at(index, seq) }), path)
 }
 
-// of is what the item of an event is called; "" for one of no item.
+// of is the name of an event's item; "" if it has none.
 func (n *itemNames) of(e event.Event) string {
 	if e.Index == 0 {
 		return ""
 	}
 	name := called(e)
 	if e.Label == "" || name == oneLine(e.Item) {
-		if name = n.told[e.Index]; name == "" {
+		if name = n.known[e.Index]; name == "" {
 			it, err := n.r.Item(n.ctx, e.Index)
 			if err != nil {
 				return oneLine(e.Item)
@@ -109,15 +109,15 @@ func (n *itemNames) of(e event.Event) string {
 			name = oneLine(it.Name())
 		}
 	}
-	if len(n.told) < nearAmong {
-		n.told[e.Index] = name
+	if len(n.known) < nearAmong {
+		n.known[e.Index] = name
 	}
 	return name
 }
 
-// findItem finds the work item that a person calls so: by its id, else by the name or the
-// label that is shown of it, else by its index. Where there is none, its Index is 0 and
-// near is a hint to be put behind a message.
+// findItem finds the work item that a person means: by its id, else by the name or the label
+// that bide shows, else by its index. If there is none, its Index is 0, and near is a hint to
+// append to a message.
 func findItem(ctx context.Context, r *journal.Reader, name string) (it event.Item, near string, err error) {
 	index, err := r.IndexOf(ctx, name)
 	if err != nil {
@@ -175,7 +175,7 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it event.Ite
 	return event.Item{}, fmt.Sprintf("; it has %s", someOf(names)), nil
 }
 
-// someOf are the first of many names.
+// someOf lists the first of many names.
 func someOf(names []string) string {
 	const most = 3
 	some := value.Map(names[:min(most, len(names))], func(n string) string { return oneLine(n) })
@@ -185,7 +185,7 @@ func someOf(names []string) string {
 	return strings.Join(some, ", ")
 }
 
-// labelled gives the items with a label.
+// labelled returns the items with a label.
 func labelled(ctx context.Context, r *journal.Reader, label string) (found []event.Item, err error) {
 	seen := map[int]bool{}
 	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemStarted, event.ItemFinished}}) {
@@ -201,7 +201,7 @@ func labelled(ctx context.Context, r *journal.Reader, label string) (found []eve
 	return found, nil
 }
 
-// resolveItem is the id of the item that a person calls so; "" of none.
+// resolveItem is the id of the item that a person means; "" if there is none.
 func resolveItem(ctx context.Context, r *journal.Reader, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -211,8 +211,8 @@ func resolveItem(ctx context.Context, r *journal.Reader, name string) (string, e
 	return names[0], err
 }
 
-// resolveItems puts the ids of the items in the place of what people call them, and
-// reports those that no work item is called.
+// resolveItems replaces what people call the items by their ids, and reports names that no
+// work item has.
 func resolveItems(ctx context.Context, r *journal.Reader, names []string) error {
 	var errs []error
 	for i, name := range names {
@@ -231,8 +231,8 @@ func resolveItems(ctx context.Context, r *journal.Reader, names []string) error 
 	return misused(errs...)
 }
 
-// orItem is the error of a command whose RUN names no run, and perhaps the work item
-// that was meant.
+// orItem is the error for a RUN that names no run. It also names the work item that the user
+// may have meant.
 func (a *app) orItem(ctx context.Context, name string, err error) error {
 	if missing, ok := errors.AsType[*journal.NotFoundError](err); !ok || name == "" || missing.Ambiguous || missing.Runs > 0 || len(missing.Near) > 0 {
 		return err

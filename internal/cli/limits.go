@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// limitInfo is a limit as `bide limits --json` tells it.
+// limitInfo is a limit as `bide limits --json` prints it.
 type limitInfo struct {
 	Name   string       `json:"name"`
 	Slots  int          `json:"slots,omitempty"`
@@ -28,15 +28,15 @@ type limitInfo struct {
 	Why    string       `json:"paused_why,omitempty"`
 }
 
-// limitsOptions are what limits was asked to do.
+// limitsOptions are the options of limits.
 type limitsOptions struct {
 	*app
-	do       string // with the limit of this name; "": show all
+	do       string // what to do with the limit of this name; "": show all
 	name     string
 	settings []string
 }
 
-// maxWaits is how many of those who wait for a limit are listed.
+// maxWaits is how many waits for a limit are listed.
 const maxWaits = 10
 
 // limitActions are what can be done with a limit.
@@ -70,7 +70,7 @@ RUN retry-now" lifts the pauses of the limits that a run names.`,
 	return o.withJSON(cmd, "print one JSON array")
 }
 
-// read takes what is to be done from the arguments.
+// read takes from the arguments what to do.
 func (o *limitsOptions) read(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -144,15 +144,15 @@ func (o *limitsOptions) lift(h *limits.Home, home string) error {
 		if s.Name != o.name || lifted == nil || s.PausedBy == "" {
 			continue
 		}
-		// Who met the limit has a wait of its own, on record.
-		if goesOn, err := o.goesOn(s.PausedBy); err == nil && goesOn {
+		// The run that met the limit has a wait of its own, on record.
+		if inUse, err := o.inUse(s.PausedBy); err == nil && inUse {
 			fmt.Fprintf(o.err, "bide: run %s, which met the limit, still waits for its own pause; to end that: bide control %[1]s retry-now\n", shortRun(s.PausedBy))
 		}
 	}
 	return err
 }
 
-// knownLimit refuses the name of a limit that the machine does not have.
+// knownLimit rejects the name of a limit that the machine does not have.
 func knownLimit(c *limits.Config, name string) error {
 	if _, ok := c.Limits[name]; ok {
 		return nil

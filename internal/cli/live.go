@@ -12,20 +12,19 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// liveDisplay keeps a block of lines at the bottom of a terminal: what runs,
-// how far a map is, what waits. Lines that stay are written above it.
+// liveDisplay keeps a block of lines at the bottom of a terminal: what is running, the
+// progress of a map, what is waiting. Lines that stay are written above it.
 //
-// It only writes to standard error, never reads the terminal and changes no
-// mode of it, so that Ctrl-C, questions and the output of steps work as without
-// it. Whatever else is to be written, the output of steps on standard output
-// as well, goes through it: the block is taken away, the text written, and the
-// block drawn again.
+// It only writes to standard error. It never reads the terminal and never changes its mode, so
+// that Ctrl-C, questions and the output of steps work as without it. All other output, even
+// the output of steps on standard output, goes through it: it erases the block, writes the
+// text, and draws the block again.
 type liveDisplay struct {
 	plainDisplay
 	now   func() time.Time
 	size  func() (width, height int)
 	board *board
-	drawn []int // widths of the lines that stand on the terminal
+	drawn []int // widths of the lines that are on the terminal
 	shown string
 	off   bool // a question waits for its answer
 	part  [2]partial
@@ -34,9 +33,8 @@ type liveDisplay struct {
 	once  sync.Once
 }
 
-// partial is the beginning of a line of output whose rest has not come yet.
-// Where the stream is the terminal, it waits: the block begins at a line's
-// beginning.
+// partial is the beginning of a line of output whose rest has not come yet. If the stream is
+// the terminal, it is held back, since the block must begin on a new line.
 type partial struct {
 	tty  bool
 	text []byte
@@ -45,7 +43,7 @@ type partial struct {
 // refresh is the time between two drawings.
 const refresh = 100 * time.Millisecond
 
-// maxPartial is the length of a partial line, in bytes, that waits no longer.
+// maxPartial is the length in bytes at which a partial line is written.
 const maxPartial = 64 << 10
 
 // canLive reports whether standard error is a terminal that understands
@@ -99,17 +97,17 @@ func (d *liveDisplay) Emit(e event.Event) {
 	if e.Type == event.StepFinished || e.Type == event.AttemptFailed {
 		d.rest()
 	}
-	label := d.labelOf(e) // which the end of a step forgets
+	label := d.labelOf(e) // read now: the end of a step deletes it
 	for _, line := range d.lines(e) {
 		d.above(d.err, d.paint(fitEvent(e, line, label, d.columns(d.err)))+"\n")
 	}
 }
 
-// lines is what stays of an event. The progress of a map is in the block.
+// lines are the lines of an event that stay. The block shows the progress of a map.
 func (d *liveDisplay) lines(e event.Event) []string {
 	switch e.Type {
 	case event.HoldProbe:
-		return nil // the block says so
+		return nil // the block shows it
 	case event.ItemFinished, event.ItemRequeued, event.ItemRetry:
 		d.failed.take(e)
 		return nil
@@ -117,7 +115,7 @@ func (d *liveDisplay) lines(e event.Event) []string {
 	return d.plainDisplay.lines(e)
 }
 
-// show writes the output of a step above the block, and says whether it did.
+// show writes the output of a step above the block and reports whether it did.
 func (d *liveDisplay) show(e event.Event) bool {
 	if !d.output {
 		return false
@@ -143,7 +141,7 @@ func (d *liveDisplay) show(e event.Event) bool {
 	return d.output
 }
 
-// rest writes the lines that a step left without their ends.
+// rest writes the last lines of steps that have no line end.
 func (d *liveDisplay) rest() {
 	for i, w := range []io.Writer{d.out, d.err} {
 		if p := &d.part[i]; len(p.text) > 0 {
@@ -161,8 +159,8 @@ func (d *liveDisplay) above(w io.Writer, text string) {
 	}
 }
 
-// erase takes the block away and leaves the cursor where it began. A terminal
-// that has become narrower has broken its lines.
+// erase removes the block and leaves the cursor where the block began. A terminal that was
+// made narrower has folded the lines.
 func (d *liveDisplay) erase() {
 	if len(d.drawn) == 0 {
 		return
@@ -180,14 +178,13 @@ func (d *liveDisplay) erase() {
 	d.drawn, d.shown = nil, ""
 }
 
-// draw brings the block up to date. Between two drawings of the same lines
-// nothing is written.
+// draw updates the block. If the lines have not changed, it writes nothing.
 func (d *liveDisplay) draw() {
 	if d.off || d.lent.on {
 		return
 	}
 	width, height := d.size()
-	// Three columns stay free, so that the ^C that a terminal shows fits there.
+	// Three columns stay free, so that the ^C of a terminal fits there.
 	lines := d.board.lines(d.now(), width-3, min(height-1, maxTasks+1))
 	text := strings.Join(lines, "\n")
 	if text == d.shown {
@@ -207,7 +204,7 @@ func (d *liveDisplay) draw() {
 	d.write(strings.Join(lines, "\n"))
 }
 
-// inColour colours the line of a map: its bar, and what is not as it should be.
+// inColour colours the line of a map: its bar, and the counts that need attention.
 func inColour(p palette, line string) string {
 	parts := strings.Split(line, " · ")
 	for i, part := range parts {
@@ -237,7 +234,7 @@ func (d *liveDisplay) say(line string) {
 	d.above(d.err, d.paint("bide: "+line)+"\n")
 }
 
-// lend takes the block away for as long as a step has the terminal.
+// lend removes the block while a step uses the terminal.
 func (d *liveDisplay) lend(screen bool) (back func()) {
 	d.mu.Lock()
 	d.rest()
@@ -246,7 +243,7 @@ func (d *liveDisplay) lend(screen bool) (back func()) {
 	return d.plainDisplay.lend(screen)
 }
 
-// ask takes the block away for as long as a question waits.
+// ask removes the block while a question waits.
 func (d *liveDisplay) ask(f func(string) bool) func(string) bool {
 	if f == nil {
 		return nil

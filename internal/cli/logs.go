@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logsOptions are what logs was asked to do.
+// logsOptions are the options of logs.
 type logsOptions struct {
 	*app
 	id         string // of the run
@@ -62,7 +62,7 @@ With --raw, or into a file or a pipe, the output is unchanged.`,
 	return o.withJSON(cmd, "one JSON object per line: run, item, step, attempt, try, stream, text")
 }
 
-// logTypes are the events that tell of outputs, or of which attempt they are.
+// logTypes are the types of events that have outputs, or say which attempt they are from.
 var logTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.StepFinished, event.AgentMessage, event.ItemFinished}
 
 func (o *logsOptions) run(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 		if o.item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
 		}
-		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
+		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, agentSaid: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
 		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: o.item}); err != nil {
 			return err
 		}
@@ -123,14 +123,14 @@ type logPrinter struct {
 	names *itemNames
 	p     palette
 
-	at     map[int]int      // attempt at the items that run, by index
-	try    int              // the attempt of an item's step that is printed, within that
-	failed map[stepKey]int  // last failed attempt of a running step
-	told   map[stepKey]bool // steps of which an agent has said something
-	runs   map[stepKey]*running
-	spoken map[int]bool // items that run and whose steps have told of themselves
-	last   string       // heading printed last
-	steps  []string     // paths and labels seen, some
+	at        map[int]int      // the present attempt of each running item, by index
+	try       int              // the printed attempt of an item's step, within that
+	failed    map[stepKey]int  // last failed attempt of a running step
+	agentSaid map[stepKey]bool // steps whose agent has said something
+	runs      map[stepKey]*running
+	spoken    map[int]bool // running items whose steps have printed something
+	last      string       // the last printed heading
+	steps     []string     // some of the paths and labels that were seen
 
 	found, printed int
 }
@@ -164,26 +164,26 @@ func (l *logPrinter) take(e event.Event) error {
 	key := stepKey{e.Index, e.Step}
 	switch e.Type {
 	case event.AgentMessage:
-		l.told[key] = true
+		l.agentSaid[key] = true
 		return l.message(e)
 	case event.AttemptFailed:
 		l.failed[key] = e.Attempt
 		return l.attempt(e, e.Attempt, event.Failed)
 	}
 	last := l.failed[key]
-	said := l.told[key]
+	said := l.agentSaid[key]
 	delete(l.failed, key)
-	delete(l.told, key)
-	// The last failed attempt has been printed; what an agent answers is the
-	// last thing that it said.
+	delete(l.agentSaid, key)
+	// The last failed attempt has been printed already; an agent's answer is the last thing
+	// that it said.
 	if e.Attempts > 0 && e.Attempts == last || e.Status == event.Skipped || said && !l.f.raw {
 		return nil
 	}
 	return l.attempt(e, max(e.Attempts, 1), e.Status)
 }
 
-// itemEnd ends an attempt at an item. Where its steps have told nothing of
-// themselves, what it left is its output.
+// itemEnd prints the end of an attempt at an item. If its steps have printed nothing, its own
+// output is printed.
 func (l *logPrinter) itemEnd(e event.Event) error {
 	defer func() {
 		delete(l.at, e.Index)
@@ -214,7 +214,7 @@ func (l *logPrinter) itemEnd(e event.Event) error {
 	return l.print(e, max(e.Attempt, e.Attempts), e.Status, "stdout", strings.NewReader(d.Output))
 }
 
-// wanted says whether an event is of a step and an attempt that are asked for.
+// wanted reports whether an event belongs to a requested step and attempt.
 func (l *logPrinter) wanted(e event.Event) bool {
 	if l.f.step != "" {
 		if len(l.steps) < nearAmong {
@@ -259,8 +259,8 @@ func (l *logPrinter) message(e event.Event) error {
 	return l.print(e, l.at[e.Index], "", "agent", strings.NewReader(text))
 }
 
-// number is that of an attempt at a work item, for what the nth attempt of one of its
-// steps writes, or that of the attempt of a step of the run's own.
+// number is the attempt at a work item if index is set: its steps count their attempts within
+// it. For a step of the run itself it is n.
 func (l *logPrinter) number(index, n int) int {
 	l.try = 0
 	if index > 0 && l.at[index] > 0 {
@@ -281,7 +281,7 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 			return fmt.Errorf("event %d: %w", e.Seq, err)
 		}
 	}
-	// The number of a step's own attempt is in the names of its files.
+	// The names of the files have the number of the step's own attempt.
 	number := l.number(e.Index, n)
 	if l.f.raw {
 		if done, err := l.file(e, n, number, status, "agent"); done || err != nil {
@@ -312,7 +312,7 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 	return l.print(e, number, status, "stack", strings.NewReader(d.Failure.Stack))
 }
 
-// file prints the file of an output, and says whether there is one.
+// file prints the file of an output, and reports whether there is one.
 func (l *logPrinter) file(e event.Event, n, number int, status, stream string) (done bool, err error) {
 	f, err := os.Open(l.r.OutputFile(e.Index, journal.LogName(e.Step, l.at[e.Index]), n, stream))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -332,7 +332,7 @@ func (l *logPrinter) file(e event.Event, n, number int, status, stream string) (
 	return true, l.print(e, number, status, stream, f)
 }
 
-// print prints one output under a heading that says whose it is.
+// print prints one output under a heading that names its step or item.
 func (l *logPrinter) print(e event.Event, number int, status, stream string, text io.Reader) error {
 	l.printed++
 	switch {
@@ -364,7 +364,7 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 	return errors.Join(copyLines(safe, text), safe.Close())
 }
 
-// copyLines passes a text on and ends its last line.
+// copyLines copies a text and ends its last line.
 func copyLines(to io.Writer, text io.Reader) error {
 	w := &lineEnd{w: to}
 	if _, err := io.Copy(w, text); err != nil || !w.open {
@@ -387,7 +387,7 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, l.try, stream}, "text", text)
 }
 
-// lineEnd knows whether the last line of what it passed on is open.
+// lineEnd records whether the last line that it passed on has no end.
 type lineEnd struct {
 	w    io.Writer
 	open bool
@@ -400,8 +400,8 @@ func (l *lineEnd) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// indexOf is the place of an event's item in the list, from 0; nil where it is of
-// no item.
+// indexOf is the position of an event's item in the list, from 0; nil if the event has no
+// item.
 func indexOf(e event.Event) *int {
 	if e.Index == 0 {
 		return nil

@@ -13,17 +13,17 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// growEvery is how often the outputs of what runs are looked at.
+// growEvery is how often follow looks for new output.
 const growEvery = 200 * time.Millisecond
 
-// running is an attempt that runs, and what has been printed of its outputs.
+// running is a running attempt, with how much of its outputs has been printed.
 type running struct {
 	event.Event
 	read map[string]*growth // by stream
 }
 
-// follow prints outputs until the run ends: those of attempts that run as they
-// grow, by whole lines.
+// follow prints outputs until the run ends. It prints those of running attempts as they grow,
+// in whole lines.
 func (l *logPrinter) follow(ctx context.Context, f journal.EventFilter) error {
 	f.Types = append(f.Types, event.StepStarted, event.AttemptStarted)
 	ctx, cancel := context.WithCancel(ctx)
@@ -62,11 +62,11 @@ func (l *logPrinter) follow(ctx context.Context, f journal.EventFilter) error {
 	}
 }
 
-// brokenOff says of a run that was followed that it has not ended: what
-// it does is over all the same, as its process was stopped or is gone.
+// brokenOff reports that a run has not ended although follow has: its process was stopped or
+// is gone.
 func (s *streams) brokenOff(ctx context.Context, r *journal.Reader) error {
 	if ctx.Err() != nil {
-		return nil // who followed has seen enough
+		return nil // the user has ended the command
 	}
 	sum, err := r.Summary(ctx)
 	if err == nil && sum.Status == event.Interrupted {
@@ -75,7 +75,7 @@ func (s *streams) brokenOff(ctx context.Context, r *journal.Reader) error {
 	return err
 }
 
-// began notes what runs.
+// began notes a running step.
 func (l *logPrinter) began(e event.Event) {
 	key := stepKey{e.Index, e.Step}
 	if e.Type == event.StepStarted {
@@ -90,7 +90,7 @@ func (l *logPrinter) began(e event.Event) {
 	r.Attempt, r.read = e.Attempt, map[string]*growth{}
 }
 
-// ended notes that an attempt runs no more, or a whole step.
+// ended notes the end of an attempt, or of a whole step.
 func (l *logPrinter) ended(e event.Event) {
 	key := stepKey{e.Index, e.Step}
 	if r := l.runs[key]; r != nil && e.Type == event.AttemptFailed {
@@ -100,7 +100,7 @@ func (l *logPrinter) ended(e event.Event) {
 	delete(l.runs, key)
 }
 
-// grown prints the lines that came to the outputs of what runs.
+// grown prints new lines in the outputs of running steps.
 func (l *logPrinter) grown() error {
 	for _, r := range l.runs {
 		if r.Attempt == 0 || !l.wanted(r.Event) {
@@ -128,14 +128,14 @@ func (l *logPrinter) grown() error {
 	return nil
 }
 
-// growth is how far the file of an output that grows was read, in bytes.
+// growth is how much of a growing output file was read, in bytes.
 type growth struct {
-	printed int64 // whole lines, which were printed
-	seen    int64 // where the next end of a line is looked for
+	printed int64 // in whole lines
+	seen    int64 // where the search for the next line end begins
 }
 
-// lines gives print the whole lines that came to a file, however long they are. A file
-// that is not there yet, or not any more, has none.
+// lines calls print with the new whole lines of a file, however long they are. A file that
+// does not exist, or no longer exists, has none.
 func (p *growth) lines(name string, print func(io.Reader) error) (err error) {
 	f, oerr := os.Open(name)
 	if oerr != nil {
@@ -150,7 +150,7 @@ func (p *growth) lines(name string, print func(io.Reader) error) (err error) {
 			end = p.seen + int64(i) + 1
 		}
 		p.seen += int64(n)
-		if rerr != nil { // the end, or what the end of the step finds as well
+		if rerr != nil { // the end, or an error that the end of the step will meet too
 			break
 		}
 	}
@@ -162,7 +162,7 @@ func (p *growth) lines(name string, print func(io.Reader) error) (err error) {
 	return print(io.NewSectionReader(f, from, end-from))
 }
 
-// printedOf is how much of an output of an attempt was printed while it ran.
+// printedOf is how much of an attempt's output was printed while the attempt ran.
 func (l *logPrinter) printedOf(e event.Event, n int, stream string) int64 {
 	if r := l.runs[stepKey{e.Index, e.Step}]; r != nil && r.Attempt == n {
 		if p := r.read[stream]; p != nil {

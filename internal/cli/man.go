@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manPage is the manual page of a command, in the man macros of roff. Its date
-// is that of the commit, so that the same commands give the same page.
+// manPage is the manual page of a command, in the man macros of roff. Its date is that of the
+// commit, so that the same commands always give the same page.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
 	date, _, _ := strings.Cut(builtFrom().Time, "T")
@@ -39,10 +39,10 @@ func manPage(c *cobra.Command) string {
 	return b.String()
 }
 
-// exitStatus is what a process of bide says when it ends.
+// exitStatus is a status with which bide can exit.
 type exitStatus struct{ Status, Doc string }
 
-// exitStatuses is every exit status, for the manual pages and the reference.
+// exitStatuses are all of them, for the manual pages and the reference.
 var exitStatuses = []exitStatus{
 	{"0", "all went well"},
 	{"1", "it failed, or was stopped by policy"},
@@ -144,7 +144,7 @@ func seeAlso(c *cobra.Command) string {
 	return strings.Join(value.Map(names, func(n string) string { return `\fB` + roff(n) + `\fR(1)` }), ", ") + "\n"
 }
 
-// paragraphs sets a text in paragraphs; indented lines stay as they are.
+// paragraphs formats a text as paragraphs; indented lines stay as they are.
 func paragraphs(text string) string {
 	var b strings.Builder
 	for i, par := range strings.Split(strings.TrimSpace(text), "\n\n") {
@@ -172,14 +172,14 @@ func verbatim(text string) string {
 	return b.String()
 }
 
-// outdented takes away the two blanks that examples are indented by.
+// outdented removes the two blanks of indentation from examples.
 func outdented(text string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(text, "  "), "\n  ", "\n")
 }
 
 var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
 
-// roff makes a text stand for itself: no character in it is a request.
+// roff escapes a text, so that no character in it is a request.
 func roff(text string) string {
 	text = roffEscapes.Replace(strings.ReplaceAll(text, "\t", "    "))
 	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {

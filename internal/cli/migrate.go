@@ -23,14 +23,14 @@ type migrated struct {
 	Changed bool               `json:"changed"`
 	Done    []workflow.Rewrite `json:"done"`
 	Left    []workflow.Rewrite `json:"left"`
-	// Formerly are protections of the file that Prodigy ignored.
+	// Formerly are safeguards in the file that Prodigy ignored.
 	Formerly diag.List `json:"formerly_ignored"`
 
-	github bool // it was a job of GitHub Actions
+	github bool // the file was a workflow of GitHub Actions
 	text   []byte
 }
 
-// migrateOptions are what migrate was asked to do.
+// migrateOptions are the options of migrate.
 type migrateOptions struct {
 	*streams
 	paths []string
@@ -127,7 +127,8 @@ func (o *migrateOptions) run() error {
 	return nil
 }
 
-// migrateFile reads a file, writes it anew, and makes sure that it means the same.
+// migrateFile reads a file, writes it in the present format, and checks that its meaning is
+// the same.
 func migrateFile(path, name string) (*migrated, diag.List, error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -150,7 +151,7 @@ func migrateFile(path, name string) (*migrated, diag.List, error) {
 		return nil, problems, nil
 	}
 	out := &migrated{Path: path, Left: m.Left(), Done: []workflow.Rewrite{}, Formerly: append(diag.List{}, workflow.Formerly(file)...), text: src}
-	for { // what moves to another place may have older spellings there
+	for { // what is moved may have older spellings in its new place
 		before := out.text
 		if err := out.respell(); err != nil {
 			return nil, nil, err
@@ -171,7 +172,7 @@ func parseToMigrate(path string, text []byte) (*workflow.File, *workflow.Migrati
 	return f, &m, problems
 }
 
-// respell writes keys and words by their present names, where they stand.
+// respell writes keys and words by their present names, in place.
 func (m *migrated) respell() error {
 	before, mig, _ := parseToMigrate(m.Path, m.text)
 	text := mig.Text()
@@ -185,8 +186,8 @@ func (m *migrated) respell() error {
 	return nil
 }
 
-// move writes forms of several lines in the present one. Those that would not mean
-// the same stay, and are told.
+// move rewrites older forms that have several lines. It keeps those whose meaning would
+// change, and reports them.
 func (m *migrated) move() {
 	before, mig, _ := parseToMigrate(m.Path, m.text)
 	for _, c := range m.moved(before, mig.Changes()) {
@@ -196,7 +197,7 @@ func (m *migrated) move() {
 	}
 }
 
-// moved carries out changes, all at once or in parts, and gives those that stay.
+// moved makes changes, all at once or in parts, and returns those that it could not make.
 func (m *migrated) moved(before *workflow.File, list []workflow.Change) (stay []workflow.Change) {
 	if len(list) == 0 {
 		return nil
@@ -215,8 +216,8 @@ func (m *migrated) moved(before *workflow.File, list []workflow.Change) (stay []
 	return append(m.moved(before, list[:half]), m.moved(before, list[half:])...)
 }
 
-// sameMeaning reports whether another text of a file would do the same, as bide
-// explain has it.
+// sameMeaning reports whether another text of a file would do the same, according to bide
+// explain.
 func (m *migrated) sameMeaning(before *workflow.File, text []byte) bool {
 	after, _, problems := parseToMigrate(m.Path, text)
 	if after == nil || problems.HasErrors() {
@@ -235,7 +236,7 @@ func (m *migrated) sameMeaning(before *workflow.File, text []byte) bool {
 	return reflect.DeepEqual(plan(before), plan(after))
 }
 
-// dropLines forgets where in the file things stand.
+// dropLines removes the line numbers from a value.
 func dropLines(v any) {
 	switch v := v.(type) {
 	case map[string]any:

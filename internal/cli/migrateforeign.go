@@ -11,14 +11,14 @@ import (
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
-// daguKeys are keys that Dagu has and workflows here have not: of a file, and of a step.
+// daguKeys are the keys that Dagu has and our workflows do not: of a file, and of a step.
 var daguKeys = map[string][]string{
 	"file": {"schedule", "handlerOn", "handler_on", "maxActiveSteps", "max_active_steps", "maxActiveRuns", "histRetentionDays", "hist_retention_days", "restartWaitSec", "mailOn", "delaySec"},
 	"step": {"depends", "executor", "retryPolicy", "retry_policy", "repeatPolicy", "repeat_policy", "continueOn", "continue_on", "precondition", "preconditions", "signalOnStop"},
 }
 
-// ofAnotherTool says what a file is that migrate does not read, as it is one of another
-// tool; "" where it may be one of bide, of Prodigy or of GitHub.
+// ofAnotherTool says which other tool a file belongs to, so that migrate cannot read it; "" if
+// it may belong to bide, Prodigy or GitHub.
 func ofAnotherTool(path string, text []byte) string {
 	base := filepath.Base(path)
 	name := strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
@@ -52,8 +52,9 @@ func ofAnotherTool(path string, text []byte) string {
 	return ""
 }
 
-// isCrontab says whether the first line of a text that is no comment, and sets no variable,
-// begins with five fields of times, or with a word as @daily.
+// isCrontab reports whether a text is a crontab. It looks at the first line that is no comment
+// and sets no variable: does it begin with five fields of times, or with a word such as
+// @daily?
 func isCrontab(text []byte) bool {
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || cronVariable().MatchString(line) {
@@ -69,7 +70,7 @@ var (
 	cronLine     = pattern.Lazy(`^(@(reboot|yearly|annually|monthly|weekly|daily|hourly)|([0-9*][-0-9*/,]*[ \t]+){3}[0-9a-zA-Z*][-0-9a-zA-Z*/,]*[ \t]+[0-9a-zA-Z*][-0-9a-zA-Z*/,]*)[ \t]+\S`)
 )
 
-// hasKey says whether a mapping has one of some keys.
+// hasKey reports whether a mapping has one of some keys.
 func hasKey(n *yaml.Node, keys []string) bool {
 	return n.Kind == yaml.MappingNode && slices.ContainsFunc(keys, func(key string) bool { return member(n, key) != nil })
 }

@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// githubJobKeys and githubStepKeys are the keys of a job of GitHub Actions, and of its
-// steps, that have a twin here, by name.
+// githubJobKeys and githubStepKeys map the keys of a job of GitHub Actions, and of its steps,
+// to our names. They have only keys that have a counterpart here.
 var (
 	githubJobKeys  = map[string]string{"name": "name", "env": "env", "timeout-minutes": "timeout"}
 	githubStepKeys = map[string]string{"name": "name", "id": "id", "run": "shell", "env": "env", "working-directory": "working_dir", "continue-on-error": "continue_on_error", "timeout-minutes": "timeout"}
 )
 
-// githubInstead says what to write for keys that have no twin.
+// githubInstead says what to write for keys that have no counterpart.
 var githubInstead = map[string]string{
 	"on":                "left out: start it with bide run",
 	"if":                "left out: the job runs always",
@@ -28,12 +28,12 @@ var githubInstead = map[string]string{
 	"continue-on-error": "left out: the exit status of bide run tells of a failure",
 }
 
-// githubJob gives a job of a workflow of GitHub Actions as a workflow; nil where the text
-// is none. Without a name it is the only job.
+// githubJob turns a job of a GitHub Actions workflow into a workflow; nil if the text is no
+// such workflow. Without a name it takes the only job.
 func githubJob(path string, text []byte, name string) (*migrated, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
-		return nil, nil // what is wrong with it is told by the reader of workflows
+		return nil, nil // the reader of workflows reports what is wrong
 	}
 	jobs := member(doc.Content[0], "jobs")
 	if jobs == nil || jobs.Kind != yaml.MappingNode || member(doc.Content[0], "commands") != nil {
@@ -58,8 +58,8 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	if job.Kind != yaml.MappingNode || member(job, "steps") == nil {
 		return nil, usagef("%s: the job %s has no steps", path, name)
 	}
-	var above []string // what is to be told above the next key or step
-	around := githubAround{env: map[string]string{}, windows: strings.HasPrefix(scalar(member(job, "runs-on")), "windows")}
+	var above []string // the comments for the next key or step
+	scope := githubScope{env: map[string]string{}, windows: strings.HasPrefix(scalar(member(job, "runs-on")), "windows")}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		switch key := top.Content[i]; key.Value {
 		case "name", "jobs", "env", "defaults":
@@ -76,10 +76,10 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	}
 	out := m.ofGitHub(job, githubJobKeys, map[string]bool{"steps": true, "defaults": true, "strategy": true})
 	for _, n := range []*yaml.Node{top, job} {
-		around.defaults(n)
-		around.variables(member(n, "env"))
+		scope.defaults(n)
+		scope.variables(member(n, "env"))
 	}
-	around.said(member(job, "steps"))
+	scope.said(member(job, "steps"))
 	if member(out, "name") == nil {
 		out.Content = append([]*yaml.Node{yamlWord("name"), yamlWord(name)}, out.Content...)
 	}
@@ -97,15 +97,15 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 		}
 		step := m.ofGitHub(s, githubStepKeys, map[string]bool{"shell": true, "if": true})
 		m.condition(s, step, matrix)
-		text, told := around.run(m, s, member(s, "run"))
+		text, comments := scope.run(m, s, member(s, "run"))
 		*member(step, "shell") = *text
-		if dir := around.dir; dir != nil && member(s, "working-directory") == nil {
+		if dir := scope.dir; dir != nil && member(s, "working-directory") == nil {
 			if hasExpression(dir) {
-				told = append(told, m.leave(dir, "working-directory", keptExpression))
+				comments = append(comments, m.leave(dir, "working-directory", keptExpression))
 			}
 			step.Content = append(step.Content, yamlWord("working_dir"), literalTexts(dir))
 		}
-		step.HeadComment = strings.Join(slices.Concat(above, []string{step.HeadComment}, told), "\n")
+		step.HeadComment = strings.Join(slices.Concat(above, []string{step.HeadComment}, comments), "\n")
 		step.HeadComment = strings.Trim(step.HeadComment, "\n")
 		above = nil
 		steps.Content = append(steps.Content, step)
@@ -128,7 +128,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	m.text = b.Bytes()
 	slices.SortStableFunc(m.Left, func(a, b workflow.Rewrite) int { return a.Line - b.Line })
 	_, _, problems := parseToMigrate(path, m.text)
-	// What GitHub's expressions become is for a person to say: they are reported as left.
+	// A person has to say what GitHub's expressions become: they are reported as left.
 	problems = slices.DeleteFunc(problems, func(p diag.Problem) bool { return p.Code == "foreign-expression" })
 	if problems.HasErrors() {
 		return nil, fmt.Errorf("%s: the job cannot be written as a workflow: %w", path, problems)
@@ -136,8 +136,8 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	return m, nil
 }
 
-// condition writes when a step runs. What only GitHub can decide is written as never: a step
-// that deploys must not run because its condition was not understood.
+// condition writes when a step runs. It writes a condition that only GitHub can decide as
+// never: a step that deploys must not run because its condition was not understood.
 func (m *migrated) condition(s, step *yaml.Node, matrix *githubMatrix) {
 	cond := member(s, "if")
 	if cond == nil {
@@ -170,7 +170,7 @@ func (m *migrated) condition(s, step *yaml.Node, matrix *githubMatrix) {
 	}
 }
 
-// withoutRun names a step that has no command.
+// withoutRun describes a step that has no command.
 func withoutRun(s *yaml.Node) string {
 	if uses := member(s, "uses"); uses != nil {
 		return "uses: " + uses.Value
@@ -180,12 +180,12 @@ func withoutRun(s *yaml.Node) string {
 
 const keptExpression = "kept with its expression ${{ … }}, which only GitHub knows: put a value, ${item} or ${PARAMETER} in its place"
 
-// ofGitHub writes the keys of a job or a step by their names here; what has no twin is
-// left out, reported, and told in a comment above what is written.
+// ofGitHub writes the keys of a job or a step by our names. It leaves out and reports keys
+// without a counterpart, and lists them in a comment above the result.
 func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[string]bool) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
-	var told []string
-	defer func() { out.HeadComment = strings.Join(told, "\n") }()
+	var comments []string
+	defer func() { out.HeadComment = strings.Join(comments, "\n") }()
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
 		name := names[key.Value]
@@ -197,12 +197,12 @@ func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[str
 			if name != "" {
 				instead = "left out; write " + name + ": with a value that is known here"
 			}
-			told = append(told, m.leave(key, written(key, val), cmp.Or(instead, "left out")))
+			comments = append(comments, m.leave(key, written(key, val), cmp.Or(instead, "left out")))
 			continue
 		case key.Value == "timeout-minutes":
 			val = yamlWord(val.Value + "m")
 		case hasExpression(val):
-			told = append(told, m.leave(key, key.Value, keptExpression))
+			comments = append(comments, m.leave(key, key.Value, keptExpression))
 		}
 		if key.Value == "env" || key.Value == "working-directory" {
 			val = literalTexts(val)
@@ -212,13 +212,12 @@ func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[str
 	return out
 }
 
-// hasExpression says whether there is an expression of GitHub in a value, or in one of its
-// members.
+// hasExpression reports whether a value, or one of its members, has an expression of GitHub.
 func hasExpression(n *yaml.Node) bool {
 	return strings.Contains(n.Value, "${{") || slices.ContainsFunc(n.Content, hasExpression)
 }
 
-// literalTexts is a value of which bide reads no reference, as GitHub reads none.
+// literalTexts escapes a value so that bide reads no reference in it, as GitHub reads none.
 func literalTexts(n *yaml.Node) *yaml.Node {
 	if n == nil {
 		return nil
@@ -230,7 +229,7 @@ func literalTexts(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// unaliased is a value in which what is written elsewhere stands where it is used.
+// unaliased replaces the aliases in a value by what they refer to.
 func unaliased(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return unaliased(n.Alias)
@@ -240,7 +239,7 @@ func unaliased(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// inheritEnv gives a job the variables of its workflow; its own win.
+// inheritEnv adds the variables of a workflow to its job; the job's own win.
 func inheritEnv(job, env *yaml.Node) {
 	if env == nil || env.Kind != yaml.MappingNode {
 		return
@@ -257,14 +256,14 @@ func inheritEnv(job, env *yaml.Node) {
 	}
 }
 
-// leave notes what is not written as it was, and gives the comment that tells so in the
+// leave records what could not be written as it was, and returns a comment about it for the
 // file.
 func (m *migrated) leave(at *yaml.Node, from, to string) string {
 	m.Left = append(m.Left, workflow.Rewrite{Line: at.Line, From: from, To: to})
 	return "# GitHub's " + diag.Clip(oneLine(from), 120) + " is " + to
 }
 
-// written is a key with its value, where that is a word or a line.
+// written is a key with its value if that is one word or line.
 func written(key, val *yaml.Node) string {
 	if val.Kind != yaml.ScalarNode {
 		return key.Value
@@ -281,7 +280,7 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// scalar is a value that is a word or a line; "" for others.
+// scalar is the value of a scalar node; "" for others.
 func scalar(n *yaml.Node) string {
 	if n == nil {
 		return ""

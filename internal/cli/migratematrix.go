@@ -16,13 +16,13 @@ import (
 // githubMatrix is the matrix of a job.
 type githubMatrix struct {
 	strategy *yaml.Node
-	key      *yaml.Node        // where it stands
+	key      *yaml.Node        // its key in the file
 	list     []*yaml.Node      // the combinations
-	words    map[string]string // what stands for a reference while texts are written, by what is written for it
+	words    map[string]string // placeholder words for references while texts are written, with what replaces them
 }
 
-// matrixOf reads the matrix of a job; nil where it has none, and with why where GitHub makes
-// it as it runs.
+// matrixOf reads the matrix of a job; nil if there is none. If GitHub computes the matrix
+// during the run, why says so.
 func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
 	strategy := member(job, "strategy")
 	if strategy == nil {
@@ -43,9 +43,9 @@ func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
 	return x, ""
 }
 
-// combinations are those of a matrix: every value with every other, without what exclude
-// names. What include has is added to each that it contradicts in nothing; where there is
-// none, it is a combination of its own.
+// combinations are the combinations of a matrix: every value with every other, without those
+// that exclude names. An entry of include is added to each combination that it does not
+// contradict; if there is none, it is a combination of its own.
 func combinations(matrix *yaml.Node) []*yaml.Node {
 	list := []*yaml.Node{{Kind: yaml.MappingNode}}
 	axes := 0
@@ -72,7 +72,7 @@ func combinations(matrix *yaml.Node) []*yaml.Node {
 		}
 	}
 	if add := member(matrix, "include"); add != nil {
-		first := slices.Clone(list) // as the matrix has them
+		first := slices.Clone(list) // before include adds to them
 		for _, e := range add.Content {
 			taken := false
 			for i, c := range first {
@@ -92,7 +92,7 @@ func combinations(matrix *yaml.Node) []*yaml.Node {
 	return list
 }
 
-// with is a combination with a value under a key, in the place of the one that it has.
+// with is a combination in which a key has a new value.
 func with(c, key, v *yaml.Node) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Content: slices.Clone(c.Content)}
 	for i := 0; i+1 < len(out.Content); i += 2 {
@@ -105,8 +105,7 @@ func with(c, key, v *yaml.Node) *yaml.Node {
 	return out
 }
 
-// agrees says whether a combination has the values of another, of all its keys or of those
-// that it has.
+// agrees reports whether c has the values of e: of all keys of e, or only of those that c has.
 func agrees(c, e *yaml.Node, all bool) bool {
 	for i := 0; i+1 < len(e.Content); i += 2 {
 		own := member(c, e.Content[i].Value)
@@ -126,8 +125,9 @@ var (
 	matrixCondition = pattern.Lazy(`^matrix\.([\w-]+(?:\.[\w-]+)*)\s*(==|!=)\s*'([^']*)'$`)
 )
 
-// reference is what stands here for a name of the matrix. One that not all combinations have
-// is empty there, as on GitHub; one with a value that may be an option may be one.
+// reference is what we write for a name of the matrix. If not all combinations have the name,
+// the reference is empty there, as on GitHub. If a value may be an option, the reference
+// allows that.
 func (x *githubMatrix) reference(name string) string {
 	option, missing := "", ""
 	for _, c := range x.list {
@@ -146,8 +146,8 @@ func (x *githubMatrix) reference(name string) string {
 	return "${item." + name + option + missing + "}"
 }
 
-// hide gives a value in which words stand for references to the matrix, so that what reads
-// shells finds words there.
+// hide replaces the references to the matrix in a value by words, so that a parser of shell
+// texts finds words there.
 func (x *githubMatrix) hide(n *yaml.Node) *yaml.Node {
 	if n == nil {
 		return nil
@@ -168,8 +168,8 @@ func (x *githubMatrix) hide(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// hideIn is hide of what GitHub expands in a job: the texts of its steps, and where they run.
-// What its env has of the matrix becomes that of each step.
+// hideIn calls hide for what GitHub expands in a job: the texts of its steps and their
+// directories. It moves what the job's env has of the matrix to each step.
 func (x *githubMatrix) hideIn(job *yaml.Node) {
 	x.moveEnv(job)
 	for i := 0; i+1 < len(job.Content); i += 2 {
@@ -188,7 +188,8 @@ func (x *githubMatrix) hideIn(job *yaml.Node) {
 	}
 }
 
-// moveEnv moves what the env of a job has of the matrix into that of its steps.
+// moveEnv moves the variables with references to the matrix from the job's env to that of its
+// steps.
 func (x *githubMatrix) moveEnv(job *yaml.Node) {
 	env := member(job, "env")
 	for i := 0; env != nil && env.Kind == yaml.MappingNode && i+1 < len(env.Content); i += 2 {
@@ -214,7 +215,7 @@ func (x *githubMatrix) moveEnv(job *yaml.Node) {
 	}
 }
 
-// show puts the references into the place of their words.
+// show replaces the words of hide by their references.
 func (x *githubMatrix) show(n *yaml.Node) {
 	for word, ref := range x.words {
 		n.Value = strings.ReplaceAll(n.Value, word, ref)
@@ -224,7 +225,7 @@ func (x *githubMatrix) show(n *yaml.Node) {
 	}
 }
 
-// condition is a condition on the matrix as it is written here; "" for others.
+// condition translates a condition on the matrix; "" for other conditions.
 func (x *githubMatrix) condition(text string) string {
 	found := matrixCondition().FindStringSubmatch(text)
 	if x == nil || found == nil || strings.Contains(found[3], "$") {
@@ -233,11 +234,11 @@ func (x *githubMatrix) condition(text string) string {
 	return x.reference(found[1]) + " " + found[2] + " '" + found[3] + "'"
 }
 
-// write puts a map over the combinations into a workflow, and gives what is to be told of it.
-func (x *githubMatrix) write(m *migrated, out, steps *yaml.Node) (told []string) {
-	told = append(told, m.leave(x.key, "matrix", "written as a map over its "+diag.Count(len(x.list), "combination")+", one after another: they share this directory, where on GitHub each has a machine of its own"))
+// write writes a map over the combinations into a workflow, and returns comments about it.
+func (x *githubMatrix) write(m *migrated, out, steps *yaml.Node) (comments []string) {
+	comments = append(comments, m.leave(x.key, "matrix", "written as a map over its "+diag.Count(len(x.list), "combination")+", one after another: they share this directory, where on GitHub each has a machine of its own"))
 	if n := member(x.strategy, "max-parallel"); n != nil && n.Value != "1" {
-		told = append(told, m.leave(n, written(yamlWord("max-parallel"), n), "written as max_parallel: 1: raise it where the steps do not disturb each other, or with isolation: worktree"))
+		comments = append(comments, m.leave(n, written(yamlWord("max-parallel"), n), "written as max_parallel: 1: raise it where the steps do not disturb each other, or with isolation: worktree"))
 	}
 	input := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, c := range x.list {
@@ -245,7 +246,7 @@ func (x *githubMatrix) write(m *migrated, out, steps *yaml.Node) (told []string)
 	}
 	over := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{yamlWord("input"), input, yamlWord("max_parallel"), yamlWord("1")}}
 	for i := 0; i+1 < len(out.Content); i += 2 {
-		if out.Content[i].Value == "timeout" { // of each, as on GitHub
+		if out.Content[i].Value == "timeout" { // for each combination, as on GitHub
 			over.Content = append(over.Content, yamlWord("agent_timeout"), out.Content[i+1])
 			out.Content = slices.Delete(out.Content, i, i+2)
 			break
@@ -255,16 +256,16 @@ func (x *githubMatrix) write(m *migrated, out, steps *yaml.Node) (told []string)
 	out.Content = append(out.Content, yamlWord("map"), over)
 	switch fast := member(x.strategy, "fail-fast"); {
 	case fast != nil && hasExpression(fast):
-		told = append(told, m.leave(fast, "fail-fast", "left out; write error_policy: {continue_on_failure: false} where the first failure is to end the map"))
+		comments = append(comments, m.leave(fast, "fail-fast", "left out; write error_policy: {continue_on_failure: false} where the first failure is to end the map"))
 	case fast == nil || fast.Value == "true":
 		policy := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{yamlWord("continue_on_failure"), yamlWord("false")}}
 		out.Content = append(out.Content, yamlWord("error_policy"), policy)
 	}
 	x.show(steps)
-	return told
+	return comments
 }
 
-// item is a combination as an item, with an id of its values where no other has the same.
+// item is a combination as an item. Its id is made of its values if that is unique.
 func (x *githubMatrix) item(c *yaml.Node) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: slices.Clone(c.Content)}
 	id := idOf(c)
@@ -275,7 +276,7 @@ func (x *githubMatrix) item(c *yaml.Node) *yaml.Node {
 	return out
 }
 
-// idOf joins the values of a combination that are words.
+// idOf joins those values of a combination that are words.
 func idOf(c *yaml.Node) string {
 	var words []string
 	for i := 1; i < len(c.Content); i += 2 {

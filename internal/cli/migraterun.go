@@ -11,18 +11,18 @@ import (
 	"github.com/bide-dev/bide/internal/template"
 )
 
-// This file writes the texts of GitHub's steps so that a shell reads here what it reads
-// there: in the same shell, and with what looks like a reference of ours left to it.
+// This file writes the texts of GitHub's steps so that a shell reads the same here as there:
+// with the same shell, and with what looks like a reference of ours left to the shell.
 
-// githubAround is what stands around the steps of a job and counts for each of them.
-type githubAround struct {
-	env        map[string]string // by name; what steps say to later ones has ""
-	dir, shell *yaml.Node        // of defaults:, nil for none
+// githubScope is what a job and its workflow set for each of the job's steps.
+type githubScope struct {
+	env        map[string]string // by name; "" for a name that a step sets for later ones
+	dir, shell *yaml.Node        // of defaults:, nil if not set
 	windows    bool
 }
 
-// defaults takes what defaults: says of steps; an inner one wins.
-func (g *githubAround) defaults(n *yaml.Node) {
+// defaults reads what defaults: sets for steps; an inner one wins.
+func (g *githubScope) defaults(n *yaml.Node) {
 	if n = member(n, "defaults"); n == nil {
 		return
 	}
@@ -36,15 +36,15 @@ func (g *githubAround) defaults(n *yaml.Node) {
 	}
 }
 
-// variables takes the names of env:.
-func (g *githubAround) variables(env *yaml.Node) {
+// variables adds the names of env:.
+func (g *githubScope) variables(env *yaml.Node) {
 	for i := 0; env != nil && env.Kind == yaml.MappingNode && i+1 < len(env.Content); i += 2 {
 		g.env[env.Content[i].Value] = env.Content[i+1].Value
 	}
 }
 
-// said takes the names of what the steps say to later ones.
-func (g *githubAround) said(steps *yaml.Node) {
+// said adds the names that steps set for later ones.
+func (g *githubScope) said(steps *yaml.Node) {
 	for _, s := range steps.Content {
 		run := member(s, "run")
 		if run == nil || !githubFiles().MatchString(run.Value) {
@@ -66,7 +66,7 @@ var (
 	plainValue   = pattern.Lazy(`^[\w./:@%+,-]+$`)
 )
 
-// githubOwnInstead says what becomes of variables that GitHub sets.
+// githubOwnInstead says what to write for variables that GitHub sets.
 var githubOwnInstead = map[string]string{
 	"GITHUB_ENV":          "written as $BIDE_OUTPUT: the steps after it have ${NAME}; a program that reads its environment has it by env: {NAME: '${NAME}'} at its step",
 	"GITHUB_PATH":         "kept, and there is no such file here: write PATH into env:, or the path before the program",
@@ -75,9 +75,8 @@ var githubOwnInstead = map[string]string{
 	"GITHUB_WORKSPACE":    "kept, and is here what the environment has: write ${WORKTREE}, the directory that steps work in",
 }
 
-// run gives the text of a step as it is written here, and the comments that tell what is
-// not the same.
-func (g *githubAround) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, told []string) {
+// run returns the text of a step in our form, and comments about what differs.
+func (g *githubScope) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, comments []string) {
 	text := val.Value
 	copied := *val
 	out = &copied
@@ -85,7 +84,7 @@ func (g *githubAround) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, told
 	for name, value := range g.env {
 		env[name] = value
 	}
-	(&githubAround{env: env}).variables(member(s, "env"))
+	(&githubScope{env: env}).variables(member(s, "env"))
 	var names []string
 	for _, found := range githubOwn().FindAllStringSubmatch(text, -1) {
 		if name := found[1]; name != "GITHUB_OUTPUT" && !hasName(env, name) && !slices.Contains(names, name) {
@@ -94,14 +93,14 @@ func (g *githubAround) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, told
 			if !ok {
 				instead = "kept, and is here what the environment has: GitHub sets it"
 			}
-			told = append(told, m.leave(val, "$"+name, instead))
+			comments = append(comments, m.leave(val, "$"+name, instead))
 		}
 	}
 	if found := severalLines().FindStringSubmatch(text); found != nil && githubFiles().MatchString(text) {
-		told = append(told, m.leave(val, found[1], "kept, and is refused here: a value in $BIDE_OUTPUT has one line; print one of several, and take it with capture:"))
+		comments = append(comments, m.leave(val, found[1], "kept, and is refused here: a value in $BIDE_OUTPUT has one line; print one of several, and take it with capture:"))
 	}
 	if found := printedTo().FindStringSubmatch(text); found != nil {
-		told = append(told, m.leave(val, found[0], "kept, and is here a line that is printed: what is for later steps goes into $BIDE_OUTPUT"))
+		comments = append(comments, m.leave(val, found[0], "kept, and is here a line that is printed: what is for later steps goes into $BIDE_OUTPUT"))
 	}
 	text = strings.NewReplacer("GITHUB_OUTPUT", "BIDE_OUTPUT", "GITHUB_ENV", "BIDE_OUTPUT").Replace(text)
 
@@ -137,13 +136,13 @@ func (g *githubAround) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, told
 			text = inQuotes(own[1]+" -c ", forShell(text, env))
 			break
 		}
-		told = append(told, m.leave(at, "shell: "+shell, "left out: a step is read by sh; write the program that reads the text before it"))
+		comments = append(comments, m.leave(at, "shell: "+shell, "left out: a step is read by sh; write the program that reads the text before it"))
 		text = forShell(text, env)
 	}
 	if out.Value = text; strings.Contains(text, "\n") {
 		out.Style = yaml.LiteralStyle
 	}
-	return out, told
+	return out, comments
 }
 
 func hasName(env map[string]string, name string) bool {
@@ -151,7 +150,7 @@ func hasName(env map[string]string, name string) bool {
 	return ok
 }
 
-// inQuotes is a command whose last word is a text of several lines, or of one.
+// inQuotes appends a text, of one line or of several, to a command as its last word.
 func inQuotes(command, text string) string {
 	quoted := strings.ReplaceAll(strings.TrimRight(text, "\n"), "'", `'\''`)
 	if strings.Contains(quoted, "\n") {
@@ -160,7 +159,7 @@ func inQuotes(command, text string) string {
 	return command + "'" + quoted + "'"
 }
 
-// endsAtFailure is a text of commands that ends at the first that fails, as on GitHub.
+// endsAtFailure makes a text of commands end at the first that fails, as on GitHub.
 func endsAtFailure(text string) string {
 	switch trimmed := strings.TrimSpace(text); {
 	case strings.HasPrefix(trimmed, "set -e"):
@@ -172,15 +171,15 @@ func endsAtFailure(text string) string {
 	return text
 }
 
-// forShell leaves to the shell what it reads on GitHub: references that bide would read,
-// and not as the shell does, are escaped.
+// forShell leaves to the shell what the shell reads on GitHub: it escapes references that bide
+// would read in another way.
 func forShell(text string, env map[string]string) string {
 	t, err := template.Parse(text)
 	if err != nil {
 		return text
 	}
 	refs := t.Asked()
-	slices.SortFunc(refs, func(a, b template.Ref) int { return b.Offset - a.Offset }) // from the end: the offsets before stay
+	slices.SortFunc(refs, func(a, b template.Ref) int { return b.Offset - a.Offset }) // from the end, so that earlier offsets stay valid
 	offsets := make([]int, len(refs))
 	for i, r := range refs {
 		offsets[i] = r.Offset
@@ -195,11 +194,11 @@ func forShell(text string, env map[string]string) string {
 		value, set := env[r.Name]
 		switch {
 		case set && !verbatim && quoting != template.Single && (value == "" || quoting != template.Bare || plainValue().MatchString(value)) && isName().MatchString(text[at:]):
-			// It comes to the same.
+			// Both read it alike.
 		case r.Bare && set && value != "":
 			text = text[:at] + "$" + text[at:]
 		case r.Bare && !set && !slices.Contains(ours, r.Name):
-			// bide does not know it.
+			// bide does not read it.
 		case r.Bare && quoting == template.Single && ok:
 			text = text[:at] + "$''" + text[at+1:]
 		case r.Bare && !verbatim:
@@ -217,18 +216,19 @@ var (
 	isName        = pattern.Lazy(`^\$(\w+|\{\w+(\}|:-))`)
 )
 
-// ours are names that mean something to bide where nothing sets them.
+// ours are names that have a meaning for bide even if nothing sets them.
 var ours = strings.Fields(`ARG INDEX TOTAL FILE FILE_PATH FILE_NAME FILE_STEM ITERATION CAPTURED_OUTPUT TEST_ATTEMPT PROJECT_ROOT WORKTREE
 	last shell claude http write_file pipeline git error test item index total attempt uuid`)
 
-// plainRefs is a text whose expressions of GitHub a parser of shells can read.
+// plainRefs replaces each expression of GitHub in a text by as many underscores, which a shell
+// parser can read.
 func plainRefs(text string) string {
 	return githubExpression().ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("_", len(s)) })
 }
 
 var githubExpression = pattern.Lazy(`\$\{\{.*?\}\}`)
 
-// asItIs is a text of which bide reads no reference.
+// asItIs escapes a text so that bide reads no reference in it.
 func asItIs(text string) string {
 	t, err := template.Parse(text)
 	if err != nil || len(t.Refs()) == 0 {
@@ -242,7 +242,8 @@ func asItIs(text string) string {
 	return text
 }
 
-// forProgram is a text for a program that is no shell, of which bide reads no reference.
+// forProgram escapes a text for a program that is no shell, so that bide reads no reference in
+// it.
 func forProgram(text string, env map[string]string) string {
 	t, err := template.Parse(text)
 	if err != nil {

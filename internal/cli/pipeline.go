@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// pipelineFlags are the flags of commands that take pipelines, too.
+// pipelineFlags are the flags of commands that also take pipelines.
 type pipelineFlags struct {
 	inputs    []string
 	inputFile string
@@ -40,12 +40,12 @@ func (f *pipelineFlags) addManifest(fs *pflag.FlagSet) {
 	fs.StringVar(&f.manifest, "modules", "", "the manifest of a pipeline's modules (default: modules.yml beside the pipeline)")
 }
 
-// given reports whether a flag is used that is for pipelines alone.
-func (f *pipelineFlags) given() bool {
+// present reports whether the user set a flag that is only for pipelines.
+func (f *pipelineFlags) present() bool {
 	return len(f.inputs) > 0 || f.inputFile != "" || f.manifest != ""
 }
 
-// loadPipeline reads a pipeline and shows what is wrong with it.
+// loadPipeline reads a pipeline and reports what is wrong with it.
 func (s *streams) loadPipeline(path, manifest string, strict bool) (*dataflow.Pipeline, error) {
 	p, problems := dataflow.Load(path, manifest, os.ReadFile)
 	c := checked{Problems: problems, src: sourceTexts{of: p.Sources}}
@@ -92,7 +92,7 @@ func (o *runOptions) runPipeline(ctx context.Context) error {
 	return o.execute(ctx, opt, engine.Run)
 }
 
-// wrongInputs puts several problems on lines of their own.
+// wrongInputs puts each of several problems on its own line.
 func wrongInputs(path string, err error) error {
 	var e *plan.InputError
 	if !errors.As(err, &e) || len(e.Problems) < 2 {
@@ -101,12 +101,12 @@ func wrongInputs(path string, err error) error {
 	return fmt.Errorf("%s cannot be run with these inputs:\n  %s", path, strings.Join(e.Problems, "\n  "))
 }
 
-// values reads what was given for the inputs.
+// values reads the inputs that the user set.
 func (f *pipelineFlags) values() (texts map[string]string, file map[string]any, err error) {
 	return givenValues("input", f.inputs, "inputs", f.inputFile, true)
 }
 
-// fmtOptions are what fmt was asked to do.
+// fmtOptions are the options of fmt.
 type fmtOptions struct {
 	*streams
 	paths       []string
@@ -174,13 +174,13 @@ func (o *fmtOptions) run() error {
 	return nil
 }
 
-// formatted is the canonical form of a file, or the mistake of the formatter.
+// formatted is the canonical form of a file, or an error of the formatter itself.
 func formatted(f *syntax.File) (out []byte, err error) {
 	defer syntax.Recover(&err)
 	return syntax.Format(f), nil
 }
 
-// graphOptions are what graph was asked to do.
+// graphOptions are the options of graph.
 type graphOptions struct {
 	*streams
 	path, format, file string
@@ -205,7 +205,7 @@ only if their value is needed.`,
 	return cmd
 }
 
-// graphFormats are the formats of graph by the ends of the names of files.
+// graphFormats maps extensions of file names to formats of graph.
 var graphFormats = map[string]string{".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
 func (o *graphOptions) run() error {
@@ -243,7 +243,7 @@ func (o *graphOptions) run() error {
 	return o.print(text)
 }
 
-// lspOptions are what lsp was asked to do.
+// lspOptions are the options of lsp.
 type lspOptions struct {
 	*streams
 	manifest string

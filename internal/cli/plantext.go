@@ -20,13 +20,12 @@ type planWriter struct {
 	bytes.Buffer
 	palette
 	width int
-	per   string // what executions are counted for, where that is not the run
+	per   string // what executions are counted per, if not per run
 }
 
 const keyWidth = 12
 
-// field writes a key and its value, wrapped where it is longer than the
-// terminal is wide.
+// field writes a key and its value. It wraps a value that is longer than the terminal is wide.
 func (w *planWriter) field(indent int, key, value string) {
 	if value == "" {
 		return
@@ -147,13 +146,13 @@ func (w *planWriter) mapPhase(m *worst.Map) {
 	}
 }
 
-// step writes one step and what is inside it. known are the variables that are
-// listed above it already.
+// step writes one step and its inner steps. known are the variables that are already listed
+// above.
 func (w *planWriter) step(indent int, number string, s *worst.Step, known []string) {
 	text, more, _ := strings.Cut(strings.TrimSpace(s.Text), "\n")
 	kind, title := cmp.Or(s.Agent, s.Action), s.Label
 	if strings.HasPrefix(text, strings.TrimSuffix(title, "...")) {
-		title = kind // it has no name of its own
+		title = kind // it has no name
 	}
 	if more != "" {
 		text += " …"
@@ -200,8 +199,8 @@ func (w *planWriter) step(indent int, number string, s *worst.Step, known []stri
 	}
 }
 
-// limits writes which limits of the machine are taken, and how soon; nil where no priority
-// says that.
+// limits writes which limits of the machine are used, and with which priority; nil if there is
+// none.
 func (w *planWriter) limits(indent int, list []worst.Taken, who string, priority *int) {
 	for i, t := range list {
 		key := ""
@@ -254,7 +253,7 @@ func (w *planWriter) retry(indent int, r *worst.Retry, of string) {
 	if r.Budget > 0 {
 		budget := duration.Format(r.Budget) + " of delays"
 		if r.BudgetExpires {
-			budget += ", and as long after the first failure it is over for a resumed run"
+			budget += "; for a resumed run it ends that long after the first failure"
 		}
 		w.field(indent, "budget", budget)
 	}
@@ -281,7 +280,7 @@ func (w *planWriter) retry(indent int, r *worst.Retry, of string) {
 	}
 }
 
-// policyText says how often and with what delays.
+// policyText says how often a policy retries, and with what delays.
 func policyText(r *worst.Retry, of string) string {
 	attempts := fmt.Sprint(r.Attempts)
 	if r.Unlimited() {
@@ -297,7 +296,7 @@ func policyText(r *worst.Retry, of string) string {
 	return text + r.Jitter + " jitter"
 }
 
-// round keeps a percentage from showing the noise of floating point.
+// round removes the noise of floating point from a percentage.
 func round(f float64) float64 { return float64(int64(f*1000+0.5)) / 1000 }
 
 const shownDelays = 12
@@ -325,7 +324,7 @@ const killedLate = "if commands ignore SIGTERM and have to be killed"
 
 const askedFor = "where servers ask for longer waits (Retry-After)"
 
-// cost says a worst case.
+// cost describes a worst case.
 func cost(c bound.Cost) string {
 	waits := spanText(c.Waits)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 )
 
-// brief leaves out the digits of a span that nobody reads.
+// brief rounds a span to the digits that a reader needs.
 func brief(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Minute:
@@ -25,7 +25,7 @@ func brief(d time.Duration) time.Duration {
 	return d
 }
 
-// span writes a range of delays; one value where both ends are the same.
+// span writes a range of delays; one value if both ends are the same.
 func span(least, greatest time.Duration) string {
 	if least == greatest {
 		return duration.Format(brief(least))
@@ -33,8 +33,8 @@ func span(least, greatest time.Duration) string {
 	return duration.Format(brief(least)) + " – " + duration.Format(brief(greatest))
 }
 
-// steps are the distances between the ticks of an axis of time that read well; below
-// a second they are in nanoseconds.
+// steps are good distances between the ticks of an axis of time; below a second they are in
+// nanoseconds.
 var steps = []time.Duration{
 	1, 2, 5, 1e1, 2e1, 5e1, 1e2, 2e2, 5e2,
 	1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5,
@@ -44,8 +44,7 @@ var steps = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// ticks gives the marks of an axis of time from 0 to at least most, at most
-// five besides 0.
+// ticks returns the marks of an axis of time from 0 to at least most; at most five besides 0.
 func ticks(most time.Duration) []time.Duration {
 	most = max(most, 1)
 	step := time.Duration(0)
@@ -75,8 +74,8 @@ func seriesColor(n int) string {
 	return []string{"34", "33", "32", "35", "36"}[n%5]
 }
 
-// longest is the longest delay that any schedule can draw, and the greatest
-// number of delays.
+// longest returns the longest delay that any schedule can draw, and the greatest number of
+// delays.
 func longest(list []schedule) (most time.Duration, count int) {
 	for _, s := range list {
 		count = max(count, len(s.timeline.Waits))
@@ -87,13 +86,13 @@ func longest(list []schedule) (most time.Duration, count int) {
 	return most, count
 }
 
-// plotRows is the least height of a plot; it is more where the ticks of the
-// axis then fall on rows.
+// plotRows is the least height of a plot. A plot is higher if the ticks of its axis then fall
+// on rows.
 const plotRows = 10
 
-// plot draws the delays as columns, one group for each failed attempt, no
-// wider than width. What is certain is solid; what the jitter may add is
-// shaded. It is empty where there is no delay to show.
+// plot draws the delays as columns, one group for each failed attempt, at most width columns
+// wide. A delay's certain part is solid; what jitter may add is shaded. The plot is empty if
+// there is no delay to show.
 func plot(list []schedule, width int, p palette) string {
 	most, count := longest(list)
 	if most == 0 || count == 0 {
@@ -118,11 +117,11 @@ func plot(list []schedule, width int, p palette) string {
 type chart struct {
 	list     []schedule
 	axis     []time.Duration
-	rows     int // characters of the height
-	label    int // characters of the widest label of the axis
-	bar      int // characters of a column
-	every    int // one delay of so many is shown
-	count    int // delays
+	rows     int // height in characters
+	label    int // width of the widest axis label, in characters
+	bar      int // width of a column, in characters
+	every    int // only each of this many delays is shown
+	count    int // number of delays
 	labelled map[int]string
 }
 
@@ -149,7 +148,7 @@ func (c *chart) groups() int { return (c.count + c.every - 1) / c.every }
 // used is the width of the plot without its axis.
 func (c *chart) used() int { return c.groups() * (len(c.list)*c.bar + 1) }
 
-// line is one row of the plot, counted from below.
+// line is one row of the plot, counted from the bottom.
 func (c *chart) line(row int, p palette) string {
 	var b strings.Builder
 	axis := " │"
@@ -166,7 +165,7 @@ func (c *chart) line(row int, p palette) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// eighths are the blocks that fill a cell from below.
+// eighths are the blocks that fill a cell from the bottom.
 var eighths = []string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}
 
 // cell is one character of a column.
@@ -192,7 +191,7 @@ func (c *chart) cell(s schedule, n, row int) string {
 	return "▒"
 }
 
-// height is that of a delay in eighths of a row. What is not 0 is seen.
+// height is the height of a delay in eighths of a row. It is 0 only for no delay.
 func (c *chart) height(d time.Duration) int {
 	if d == 0 {
 		return 0
@@ -203,7 +202,7 @@ func (c *chart) height(d time.Duration) int {
 // key is the letter of a strategy below its columns.
 func key(i int) string { return string(rune('a' + i)) }
 
-// keys names the columns, for those who see no colours.
+// keys names the columns, for readers who see no colours.
 func (c *chart) keys(p palette) string {
 	var b strings.Builder
 	b.WriteString(strings.Repeat(" ", c.label+2))
@@ -217,7 +216,7 @@ func (c *chart) keys(p palette) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// numbers are those of the failed attempts, as many as there is room for.
+// numbers are the numbers of the failed attempts, as many as fit.
 func (c *chart) numbers() string {
 	line := []byte(strings.Repeat(" ", c.label+2+c.used()+8))
 	free, group := 0, len(c.list)*c.bar+1

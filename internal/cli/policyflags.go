@@ -14,17 +14,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// policyFlags are the flags of a retry policy: the options that may stand on
-// the command line, each by its row.
+// policyFlags are the flags of a retry policy: the options that are allowed on the command
+// line, each with its row.
 type policyFlags struct {
 	flags   []*policyFlag
 	seed    uint64
-	retries int // of --retry, where the command has it
+	retries int // of --retry, if the command has it
 	set     *pflag.FlagSet
 }
 
-// policyFlag is the flag of an option. It keeps what was given as texts, which
-// are read together.
+// policyFlag is the flag of an option. It keeps the texts that the user set, which are parsed
+// together.
 type policyFlag struct {
 	row   *option.Row
 	name  string
@@ -53,7 +53,7 @@ func (p *policyFlags) registerRetry(fs *pflag.FlagSet) {
 	fs.IntVar(&p.retries, "retry", 0, "retries after the first attempt: --retry 2 is --attempts 3")
 }
 
-// retry takes --retry as a number of attempts.
+// retry turns --retry into a number of attempts.
 func (p *policyFlags) retry() error {
 	attempts := p.flag("attempts")
 	switch {
@@ -90,10 +90,10 @@ func (f *policyFlag) usage() string {
 	return text
 }
 
-// String is the default, which the help has in its text already.
+// String is empty: the text of the help already names the default.
 func (f *policyFlag) String() string { return "" }
 
-// Type is the word for the value in the help.
+// Type is the name of the value in the help.
 func (f *policyFlag) Type() string {
 	switch f.row.Kind {
 	case option.Count:
@@ -112,8 +112,8 @@ func (f *policyFlag) Type() string {
 	return "string"
 }
 
-// Set takes a text. That it cannot be a value at all is said at once; the rest
-// is checked with all flags together.
+// Set takes a text. It rejects immediately what can be no value at all; the rest is checked
+// with all flags together.
 func (f *policyFlag) Set(text string) error {
 	if f.row.Kind == option.Count && !slices.Contains(f.row.Words, text) {
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
@@ -128,12 +128,12 @@ func (f *policyFlag) Set(text string) error {
 type named struct {
 	name   string
 	retry  *workflow.Retry
-	config map[string]any // the policy as retry_config of a file
+	config map[string]any // the policy as a file's retry_config
 	policy retry.Policy
 }
 
-// given are the flags that are there.
-func (p *policyFlags) given() (list []workflow.Flag) {
+// present are the flags that the user set.
+func (p *policyFlags) present() (list []workflow.Flag) {
 	for _, f := range p.flags {
 		if len(f.texts) > 0 {
 			list = append(list, workflow.Flag{Option: f.row, Name: f.name, Texts: f.texts})
@@ -146,7 +146,7 @@ func (p *policyFlags) flag(option string) *policyFlag {
 	return p.flags[slices.IndexFunc(p.flags, func(f *policyFlag) bool { return f.row.Name == option })]
 }
 
-// strategies are the names behind the strategy's flag.
+// strategies are the names that the flag for the strategy lists.
 func (p *policyFlags) strategies() (names []string) {
 	f := p.flag("backoff")
 	if len(f.texts) == 0 {
@@ -160,8 +160,8 @@ func (p *policyFlags) strategies() (names []string) {
 	return names
 }
 
-// policies reads the flags: one policy for each strategy that was named. All
-// that is wrong is reported at once.
+// policies reads the flags: one policy for each strategy that was named. It reports all errors
+// together.
 func (p *policyFlags) policies() ([]named, error) {
 	errs := p.unused()
 	said := map[string]bool{}
@@ -189,7 +189,7 @@ func (p *policyFlags) policies() ([]named, error) {
 	return out, errors.Join(errs...)
 }
 
-// one is policies where there can be one strategy.
+// one is like policies if there can be only one strategy.
 func (p *policyFlags) one() (named, error) {
 	wrong := p.retry()
 	list, err := p.policies()
@@ -203,9 +203,9 @@ func (p *policyFlags) one() (named, error) {
 	return list[0], nil
 }
 
-// of gives the flags that a strategy heeds, with its name among them.
+// of returns the flags that a strategy uses, with its name among them.
 func (p *policyFlags) of(strategy string) []workflow.Flag {
-	list := slices.DeleteFunc(p.given(), func(f workflow.Flag) bool {
+	list := slices.DeleteFunc(p.present(), func(f workflow.Flag) bool {
 		return f.Option.Kind == option.Strategy || f.Option.Of != strategy && slices.Contains(option.Strategies, f.Option.Of)
 	})
 	if f := p.flag("backoff"); len(f.texts) > 0 {
@@ -214,7 +214,7 @@ func (p *policyFlags) of(strategy string) []workflow.Flag {
 	return list
 }
 
-// unused reports flags that no strategy or jitter of those named heeds.
+// unused reports flags that none of the named strategies and jitters uses.
 func (p *policyFlags) unused() (errs []error) {
 	jitter := "none"
 	if texts := p.flag("jitter").texts; len(texts) > 0 {

@@ -13,21 +13,21 @@ import (
 // sourceTexts are texts of files, to be shown with their problems.
 type sourceTexts struct {
 	of   map[string][]byte // by path
-	hide *mask.Masker      // of secrets that stand in them
+	hide *mask.Masker      // secrets in the texts
 }
 
-// sources are the texts of a workflow, nil where there is none.
+// sources are the texts of a workflow; none if it is nil.
 func sources(f *workflow.File) (s sourceTexts) {
 	if f == nil {
 		return s
 	}
 	s.of = map[string][]byte{f.Path: f.Source}
 	maps.Copy(s.of, f.Others)
-	s.hide, _ = mask.New(workflow.Literals(f)) // those that are too short a run tells of
+	s.hide, _ = mask.New(workflow.Literals(f)) // a run reports secrets that are too short
 	return s
 }
 
-// sourceOf is the text of a file that nobody has read yet.
+// sourceOf reads the text of a file that was not read before.
 func sourceOf(path string) sourceTexts {
 	text, err := os.ReadFile(path)
 	if err != nil || dataflow.IsPipeline(path) {

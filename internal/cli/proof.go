@@ -18,10 +18,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// proofOptions are what proof was asked to do.
+// proofOptions are the options of proof.
 type proofOptions struct {
 	*app
-	id, item string // item "": all of them
+	id, item string // item "": all items
 	verify   bool
 	format   string
 	dir      string
@@ -107,14 +107,14 @@ func (o *proofOptions) run(ctx context.Context) error {
 	})
 }
 
-// choose leaves the one item that was asked for.
+// choose removes all items but the requested one.
 func (o *proofOptions) choose(p *proof.Proof) error {
 	asked := len(p.Verified) > 0
 	for _, it := range p.Items {
 		asked = asked || it.Evidence != nil
 	}
 	if !asked {
-		return errors.New("run " + p.Run + " has no evidence: what items must show says map.evidence of its file, and what a merge must pass merge_queue")
+		return errors.New("run " + p.Run + " has no evidence: in its file, map.evidence can say what items must show, and merge_queue what a merge must pass")
 	}
 	if o.item == "" {
 		return nil
@@ -146,7 +146,7 @@ func (o *proofOptions) print(p *proof.Proof, problems []proof.Problem, h journal
 	if o.item != "" {
 		return o.printItem(&p.Items[0], p)
 	}
-	if w := o.columns(o.out); w > 0 && w < 80 { // a table of six columns has no room
+	if w := o.columns(o.out); w > 0 && w < 80 { // a table of six columns does not fit
 		for i := range p.Items {
 			if i > 0 {
 				fmt.Fprintln(o.out)
@@ -169,10 +169,10 @@ func (o *proofOptions) print(p *proof.Proof, problems []proof.Problem, h journal
 	return t.print(o.out, o.columns(o.out))
 }
 
-// shortID is the beginning of an id of git.
+// shortID is the beginning of a git id.
 func shortID(id string) string { return id[:min(len(id), 12)] }
 
-// checksOf says how the checks of an item went.
+// checksOf says how the checks of an item ended.
 func checksOf(e *mapper.Evidence) string {
 	var parts []string
 	for _, c := range e.Checks {
@@ -199,20 +199,20 @@ func checkStatus(c mapper.Check) string {
 	return words(c.Status)
 }
 
-// verifiedText says in what company an item was verified, and how that went.
+// verifiedText says with which other items an item was verified, and how that ended.
 func verifiedText(m *proof.Merge) string {
 	company := "alone"
 	if n := len(m.Items) - 1; n > 0 {
 		company = "with " + diag.Count(n, "other item")
 	}
-	text := fmt.Sprintf("%s: %s, %s upon %s, tree %s", oneLine(strings.Join(m.Verify, ", ")), words(m.Status), company, shortID(m.Base), shortID(m.Tree))
+	text := fmt.Sprintf("%s: %s, %s on %s, tree %s", oneLine(strings.Join(m.Verify, ", ")), words(m.Status), company, shortID(m.Base), shortID(m.Tree))
 	if m.Runs > 1 {
 		text += fmt.Sprintf(", after %d runs", m.Runs)
 	}
 	return text
 }
 
-// printItem prints all of an item.
+// printItem prints everything about an item.
 func (o *proofOptions) printItem(it *proof.Item, p *proof.Proof) error {
 	rows := [][2]string{{"item", cmp.Or(it.Label, it.ID)}, {"status", words(it.Status)}}
 	row := func(name, value string) {

@@ -12,8 +12,9 @@ import (
 	"github.com/bide-dev/bide/internal/files"
 )
 
-// replaceFile writes a file, which appears whole or not at all. A link is followed,
-// and what is no file, such as a pipe or a terminal, is written to and stays.
+// replaceFile writes a file so that it appears whole or not at all. It follows a link. If the
+// name is no regular file, such as a pipe or a terminal, it writes into that and does not
+// replace it.
 func replaceFile(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	info, err := os.Stat(name)
 	switch {
@@ -28,7 +29,7 @@ func replaceFile(name string, mode fs.FileMode, write func(io.Writer) error) err
 	}
 	path, err := filepath.EvalSymlinks(name)
 	if err != nil {
-		path = name // it is not there yet
+		path = name // it does not exist yet
 	}
 	return files.Replace(path, mode, func(f *os.File) error {
 		err := write(f)
@@ -40,15 +41,15 @@ func replaceFile(name string, mode fs.FileMode, write func(io.Writer) error) err
 	})
 }
 
-// owned gives a file to whom the one before belonged. Only some may.
+// owned gives a file the owner of the file before it. Only some users may do that.
 func owned(f *os.File, before fs.FileInfo) {
 	if s, ok := before.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(s.Uid), int(s.Gid)) // else it belongs to us
+		_ = f.Chown(int(s.Uid), int(s.Gid)) // else it stays ours
 	}
 }
 
-// writeOver writes a file in the place of one, with its mode. Where there can be no
-// other file in its directory, or no other in its place, it is written itself.
+// writeOver replaces a file and keeps its mode. If its directory allows no other file, or no
+// replacement, writeOver writes into the file itself.
 func writeOver(name string, text []byte) error {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// recording reads what a run has met.
+// recording reads what happened in a run.
 func (a *app) recording(ctx context.Context, run string) (rec *simulate.Recording, err error) {
 	if m, err := a.meant(ctx, run, runArg{}); err != nil || m.ID != "" {
 		if err != nil {
@@ -31,7 +31,7 @@ func (a *app) recording(ctx context.Context, run string) (rec *simulate.Recordin
 	return rec, err
 }
 
-// recordedProgram is the file of a recorded run with changes.
+// recordedProgram is the file of a recorded run, with changes.
 func recordedProgram(rec *simulate.Recording, set []string) (simulate.Program, error) {
 	p, err := rec.Program(set)
 	if errors.As(err, new(*simulate.ChangeError)) {
@@ -40,7 +40,7 @@ func recordedProgram(rec *simulate.Recording, set []string) (simulate.Program, e
 	return p, err
 }
 
-// replayOptions are what replay was asked to do.
+// replayOptions are the options of replay.
 type replayOptions struct {
 	*app
 	id  string // of the run
@@ -111,7 +111,7 @@ func (o *replayOptions) run(ctx context.Context) error {
 	return o.print(b.String())
 }
 
-// tuneOptions are what tune was asked to do.
+// tuneOptions are the options of tune.
 type tuneOptions struct {
 	*app
 	id    string // of the run
@@ -159,7 +159,7 @@ func (o *tuneOptions) run(ctx context.Context) error {
 	case o.goal != "":
 	case rec.Status == event.Succeeded:
 		o.goal = "makespan"
-	default: // to fail sooner is no gain
+	default: // failing sooner is no gain
 		o.goal = "success"
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
@@ -185,7 +185,7 @@ func (o *tuneOptions) run(ctx context.Context) error {
 		}
 	}
 	if len(t.Proposals) == 0 {
-		fmt.Fprintf(&b, "\nof %d changes that were tried none gains anything for %s\n", t.Tried, o.goal)
+		fmt.Fprintf(&b, "\nnone of the %d changes that were tried gains anything for %s\n", t.Tried, o.goal)
 	}
 	b.WriteByte('\n')
 	for _, w := range t.Warnings {
@@ -194,7 +194,7 @@ func (o *tuneOptions) run(ctx context.Context) error {
 	return o.print(b.String())
 }
 
-// gained says in words what a proposal gains.
+// gained describes what a proposal gains.
 func gained(t *simulate.Tuning, p simulate.Proposal) string {
 	switch t.Goal {
 	case "success":

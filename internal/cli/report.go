@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reportOptions are what export junit and export markdown were asked to do.
+// reportOptions are the options of export junit and export markdown.
 type reportOptions struct {
 	*app
 	id, file string
@@ -46,7 +46,7 @@ items. In a job of GitHub Actions, every run adds this to the job's summary
 	})
 }
 
-// command makes a command that writes a report.
+// command completes a command that writes a report.
 func (o *reportOptions) command(cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.id = args[0]
@@ -69,7 +69,7 @@ func (o *reportOptions) run(ctx context.Context) error {
 	})
 }
 
-// The parts of JUnit's XML.
+// These are the parts of JUnit's XML.
 type (
 	junitCase struct {
 		XMLName xml.Name `xml:"testcase"`
@@ -91,13 +91,13 @@ type (
 	}
 )
 
-// junitOf is a step or an item as a test case.
+// junitOf turns a step or an item into a test case.
 func junitOf(class, name, kind, errClass, message string, attempts int, ms int64) junitCase {
 	c := junitCase{Class: class, Name: name, Time: seconds(ms)}
 	switch kind {
 	case event.Interrupted, event.Running:
 		if message != "" {
-			message = ", after: " + message // of an attempt before
+			message = ", after: " + message // of an earlier attempt
 		}
 		c.Failure = &junitFailure{Type: kind, Message: words(kind) + message}
 	case event.Failed, event.DeadLettered:
@@ -120,7 +120,7 @@ func junitOf(class, name, kind, errClass, message string, attempts int, ms int64
 
 func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
 
-// writeJUnit writes a suite of the steps of a run, and one of its items.
+// writeJUnit writes one suite of a run's steps, and one of its items.
 func writeJUnit(ctx context.Context, w io.Writer, r *journal.Reader) error {
 	s, err := showOf(ctx, r)
 	if err != nil {
@@ -228,11 +228,11 @@ func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
 	return err
 }
 
-// mostListed is how many steps stand in a summary, which has a bound of its own.
+// mostListed is how many steps a summary lists; GitHub limits its size.
 const mostListed = 200
 
-// jobSummary adds a run to the summary of the job of GitHub Actions that it is in.
-// That it could not is told, and changes nothing.
+// jobSummary adds a run to the summary of the GitHub Actions job that it runs in. It only
+// reports an error: the run's result stays the same.
 func (a *app) jobSummary(ctx context.Context, run string) {
 	name := os.Getenv("GITHUB_STEP_SUMMARY")
 	if name == "" {

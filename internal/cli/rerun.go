@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// rerunOptions are what rerun was asked to do.
+// rerunOptions are the options of rerun.
 type rerunOptions struct {
 	runFlags
 	id         string

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// resumeOptions are what resume was asked to do.
+// resumeOptions are the options of resume.
 type resumeOptions struct {
 	runFlags
 	id string

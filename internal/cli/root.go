@@ -15,19 +15,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// streams are what a command reads and writes, and how.
+// streams are what a command reads and writes, with the settings for that.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	color    string // auto, always, never
 	json     bool
-	width    int // overrides the width of the terminal; 0: as the terminal says
+	width    int // overrides the width of the terminal; 0: use the terminal's
 }
 
-// app is what the commands share that look at runs: beside the streams, the state directory.
+// app is what commands about runs share: the streams and the state directory.
 type app struct {
 	streams
-	opened  *journal.Store // once it is open
+	opened  *journal.Store // set once it is open
 	adopted bool           // the runs of BIDE_STORE are in the list
 }
 
@@ -36,8 +36,8 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// misused is all that is wrong with the use of a command line, as one error; nil
-// where nothing is.
+// misused joins everything that is wrong with a command line into one error; nil if nothing
+// is.
 func misused(errs ...error) error {
 	if err := errors.Join(errs...); err != nil {
 		return usageError{err}
@@ -45,18 +45,18 @@ func misused(errs ...error) error {
 	return nil
 }
 
-// exitError ends with a status of its own, without a message.
+// exitError is an exit status without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Main runs the command line and gives the exit status.
+// Main runs the command line and returns the exit status.
 func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	registerStores()
 	stdout := &standardOutput{w: out}
 	a := &app{streams: streams{in: in, out: stdout, err: errw}}
 	if len(args) > 1 && (args[0] == "run" || args[0] == "exec") {
-		// A process takes a moment to start, in which the file can be read.
+		// A process takes a moment to start; meanwhile the file is read.
 		dismiss := proc.StartCompanion()
 		return stdout.status(a, a.exit(errors.Join(a.commandLine(args), dismiss())))
 	}
@@ -77,7 +77,7 @@ func (a *app) commandLine(args []string) error {
 	return err
 }
 
-// exit prints an error and gives its exit status.
+// exit prints an error and returns its exit status.
 func (s *streams) exit(err error) int {
 	var code exitError
 	var list diag.List
@@ -91,17 +91,17 @@ func (s *streams) exit(err error) int {
 		return 2
 	}
 	text, missing := err.Error(), errors.As(err, new(*journal.NotFoundError))
-	if !missing { // else it is named as it was asked for
+	if !missing { // else the error names it as the user did
 		text = shortRuns(text)
 	}
 	fmt.Fprintf(s.err, "bide: %s\n", text)
-	if missing || errors.As(err, new(usageError)) { // what was named is not there
+	if missing || errors.As(err, new(usageError)) { // the user named something that does not exist
 		return 2
 	}
 	return 1
 }
 
-// root is the command line: all of it, or what is needed for these arguments.
+// root is the command line: all of it, or what these arguments need.
 func (a *app) root(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bide",
@@ -139,7 +139,7 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 	return root
 }
 
-// version is that of the program.
+// version is the version of the program.
 func version() string { return telemetry.Version() }
 
 // openStore opens the state directory.

@@ -21,12 +21,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runFlags are the flags of run, resume and dlq retry that say how a run goes.
+// runFlags are the flags of run, resume and dlq retry that change how a run works.
 type runFlags struct {
 	*app
 	pipelineFlags
 	clusterFlags
-	engine.Settings       // those that are flags as they are
+	engine.Settings       // those that are flags without conversion
 	metricsFile           string
 	traceItems            string
 	params, files, failOn []string
@@ -34,14 +34,14 @@ type runFlags struct {
 	progress              string
 	strict, dryRun, quiet bool
 	force, ui             bool
-	jobs                  *jobs // of a batch, whose outputs are shown
+	jobs                  *jobs // of a batch: shows its outputs
 }
 
-// runOptions are what run was asked to do.
+// runOptions are the options of run.
 type runOptions struct {
 	runFlags
 	path string
-	rest []string // what follows the path
+	rest []string // the arguments after the path
 }
 
 func runCmd(a *app) *cobra.Command {
@@ -95,8 +95,8 @@ The outputs of a pipeline go to standard output at its end, as one JSON object.`
 	return cmd
 }
 
-// showing adds the flags that all commands have that run steps: how what happens
-// is shown, and what becomes of it.
+// showing adds the flags that all commands that run steps share: how to show what happens, and
+// where to send it.
 func (f *runFlags) showing(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.Yes, "yes", "y", false, "merge the run's work at the end without asking")
@@ -118,7 +118,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if dataflow.IsPipeline(o.path) {
 		return o.runPipeline(ctx)
 	}
-	if o.pipelineFlags.given() {
+	if o.pipelineFlags.present() {
 		return usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
 	}
 	opt, err := o.options()
@@ -170,14 +170,14 @@ func (o *runOptions) stepPipelines(file *workflow.File) error {
 	return exitError(2)
 }
 
-// faulty tells how many errors a file has, and ends with the status of that.
+// faulty reports how many errors a file has, and exits with the status for that.
 func (s *streams) faulty(path string, problems diag.List, end string) error {
 	n, _ := problems.Count()
 	fmt.Fprintf(s.err, "bide: %s has %s%s\n", path, diag.Count(n, "error"), end)
 	return exitError(2)
 }
 
-// options reads the flags that are settings of the run.
+// options turns the flags into settings of the run.
 func (f *runFlags) options() (engine.Options, error) {
 	var errs []error
 	o := engine.Options{Force: f.force, Settings: f.Settings}
@@ -212,8 +212,7 @@ func (f *runFlags) options() (engine.Options, error) {
 	return o, misused(errs...)
 }
 
-// withheld are the parameters that a recorded run cannot have: those that are
-// secrets.
+// withheld adds the parameters that a recorded run does not have, because they are secrets.
 func (f *runFlags) withheld(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter that the file keeps secret, NAME=VALUE: it is not recorded")
 }
@@ -222,7 +221,7 @@ func (f *runFlags) parameters() (map[string]string, map[string]any, error) {
 	return givenValues("param", f.params, "param-file", f.paramFile, false)
 }
 
-// execute runs or resumes, shows what happens, and gives the exit status.
+// execute runs or resumes, shows what happens, and returns the exit status.
 func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(context.Context, engine.Options) (*engine.Summary, error)) (err error) {
 	dismiss := proc.StartCompanion() // it starts while the journal is made
 	defer func() { err = errors.Join(err, dismiss()) }()
@@ -234,7 +233,7 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	if err != nil {
 		return err
 	}
-	// Nobody who reads what is shown, however slow, holds up the run.
+	// A slow reader of the display cannot delay the run.
 	watch := event.NewQueue(show, "")
 	sig := watchSignals(ctx, func(os.Signal) {
 		watch.Urgent(func() {
@@ -245,7 +244,7 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	opt.Store, opt.Soft = st, sig.soft
 	if ask := show.ask(f.ask()); ask != nil {
 		opt.Ask = func(question string) bool {
-			watch.Flush(sig.soft) // what was told before stands above the question
+			watch.Flush(sig.soft) // earlier lines come above the question
 			return sig.soft.Err() == nil && ask(question)
 		}
 	}
@@ -268,19 +267,19 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	if tell != nil {
 		opt.Sinks, opt.Tracing = append(opt.Sinks, tell), tell
 	}
-	sig.ready() // a process that is ended while it makes a run leaves half of it behind
+	sig.ready() // a process that ends while it creates a run would leave half of it behind
 	sum, err := do(sig.hard, opt)
 	patience, cancel := sig.patience()
 	defer cancel()
 	if missed := watch.Close(patience); missed > 0 && patience.Err() != nil {
-		// Who was to read is stuck, and would be with what follows.
+		// The reader of the display is stuck, and would not read the rest either.
 		return exitError(sig.status())
 	} else if missed > 0 {
 		fmt.Fprintf(f.err, "bide: %s dropped: this reader was too slow; see bide events\n", diag.Count(missed, "event"))
 	}
 	if over := new(engine.FinishedError); errors.As(err, &over) && sum != nil {
 		show.say(over.Error())
-		err = nil // it ends as that run ended
+		err = nil // exit with the status of that run
 	}
 	show.close(sum)
 	if sum != nil {
@@ -306,13 +305,13 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	if code := sum.ExitStatus(); code != 0 {
 		return exitError(code)
 	}
-	if f.jobs.failed() { // it was told
+	if f.jobs.failed() { // the display has reported it
 		return exitError(1)
 	}
 	return nil
 }
 
-// explainError gives errors of opening a run their exit status.
+// explainError gives errors from opening a run their exit status.
 func (s *streams) explainError(err error) error {
 	var changed *engine.ChangedError
 	switch {
@@ -325,7 +324,7 @@ func (s *streams) explainError(err error) error {
 	return err
 }
 
-// refused shows everything that kept a run from beginning.
+// refused shows every reason why a run could not begin.
 func (s *streams) refused(err error) {
 	switch x := err.(type) {
 	case diag.List:
@@ -339,14 +338,14 @@ func (s *streams) refused(err error) {
 	}
 }
 
-// planned is a step that would be run.
+// planned is a step that would run.
 type planned struct {
 	Step   string `json:"step"`
 	Action string `json:"action"`
 	Label  string `json:"label"`
 }
 
-// showPlan shows the steps that would be run.
+// showPlan shows the steps that would run.
 func (o *runOptions) showPlan(f *workflow.File) error {
 	compares := f.Map != nil && f.Map.Unchanged != nil
 	steps := []planned{}

@@ -28,8 +28,8 @@ var runStatuses = []string{event.Running, event.Interrupted, event.Succeeded, ev
 // runInfo is a run in the list of runs.
 type runInfo struct {
 	Run        string         `json:"run"`
-	Name       string         `json:"name"`  // that the file gives; "" for none
-	Title      string         `json:"title"` // what a person knows it by
+	Name       string         `json:"name"`  // from the file; "" for none
+	Title      string         `json:"title"` // its name for a person
 	Kind       string         `json:"kind,omitempty"`
 	Path       string         `json:"path,omitempty"`
 	Dir        string         `json:"dir,omitempty"`
@@ -41,7 +41,7 @@ type runInfo struct {
 	Steps      event.Counts   `json:"steps"`
 	Items      journal.Counts `json:"items"`
 	Message    string         `json:"message,omitempty"`
-	word       string         // the status for a person, as [unmerged.title] says it
+	word       string         // the status for a person, from [unmerged.title]
 }
 
 func infoOf(s journal.Summary, err error) runInfo {
@@ -57,26 +57,26 @@ func infoOf(s journal.Summary, err error) runInfo {
 	return i
 }
 
-// shortRun is a run as people name it: the end of its id, which is random. The
-// beginning is the time, and the same in all runs of a day.
+// shortRun is the short name of a run: the end of its id, which is random. The beginning is
+// the time, which all runs of a day share.
 var shortRun = journal.ShortRun
 
-// shortly is a text with the short name of a run for its id. Branches and paths, which
-// have the id in their names, stay.
+// shortly replaces the id of a run in a text by its short name. It keeps branches and paths,
+// whose names have the id.
 func shortly(text, run string) string { return strings.ReplaceAll(text, " "+run, " "+shortRun(run)) }
 
-// wholeRun is the id of a run that stands as a word: in a path or the name of a branch
-// there is a slash before it.
+// wholeRun matches the id of a run that is a word of its own: in a path or the name of a
+// branch it follows a slash.
 var wholeRun = pattern.Lazy(`(^|[ (\x60])([0-9A-HJKMNP-TV-Z]{20})([0-9A-HJKMNP-TV-Z]{6})\b`)
 
-// shortRuns names all runs in a text for a person by their short names.
+// shortRuns replaces all ids of runs in a text by short names, for a person.
 func shortRuns(text string) string { return wholeRun().ReplaceAllString(text, "$1$3") }
 
-// started is how the beginning of a run is written in a list.
+// started is the format of a run's start in a list.
 const started = "2006-01-02 15:04"
 
-// titleOf is what a person knows a run by: the name of its workflow, else that of its
-// file, or the command of a batch.
+// titleOf is the name of a run for a person: the name of its workflow, else that of its file,
+// or the command of a batch.
 func titleOf(s journal.Summary) string {
 	if s.Title == "" && s.Path != "" {
 		return filepath.Base(s.Path)
@@ -84,14 +84,14 @@ func titleOf(s journal.Summary) string {
 	return s.Title
 }
 
-// work says how far a run got; in short, it does not say of what.
+// work says how far a run got; short leaves out what is counted.
 func (i runInfo) work(short bool) string {
 	if i.Items.Total == 0 {
 		text := stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps)
 		if i.Status == event.Succeeded && i.Kind == workflow.MapReduce.String() {
 			return strings.TrimSuffix("no items, "+text, ", ")
 		}
-		if !strings.Contains(text, ", ") { // else it would not be told what the first number counts
+		if !strings.Contains(text, ", ") { // else the first number would have no unit
 			text = strings.TrimSuffix(text, " "+event.Succeeded)
 		}
 		return text
@@ -102,13 +102,13 @@ func (i runInfo) work(short bool) string {
 		what = ""
 	}
 	text.add(true, "%d of %d%s", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total, what)
-	text.add(i.Items.Failed > 0, "%d failed", i.Items.Failed) // first: what is behind it may be cut
+	text.add(i.Items.Failed > 0, "%d failed", i.Items.Failed) // first, as the end of the line may be cut
 	text.kinds(i.Items.KindCounts)
 	text.add(i.Items.Unchanged > 0, "%d unchanged", i.Items.Unchanged)
 	return strings.Join(text, ", ")
 }
 
-// kinds says how many of those that succeeded did so otherwise than they were meant to.
+// kinds adds how many succeeded in another way than intended.
 func (p *parts) kinds(k event.KindCounts) {
 	for _, kind := range event.Kinds {
 		if n := k.Of(kind); n != nil {
@@ -117,7 +117,7 @@ func (p *parts) kinds(k event.KindCounts) {
 	}
 }
 
-// runsOptions are what runs was asked to do.
+// runsOptions are the options of runs.
 type runsOptions struct {
 	*app
 	status []string
@@ -148,14 +148,14 @@ Without RUN, most commands take last; see bide docs "which run".`,
 	return o.withJSON(cmd, "print a JSON array")
 }
 
-// withJSON gives a command the flag --json.
+// withJSON adds the flag --json to a command.
 func (s *streams) withJSON(cmd *cobra.Command, usage string) *cobra.Command {
 	cmd.Flags().BoolVar(&s.json, "json", false, usage)
 	return cmd
 }
 
-// oneOf checks that each of some words is among those that are known. Blanks
-// and hyphens are as good as the underscore.
+// oneOf checks that each word is a known one. It accepts blanks and hyphens in place of
+// underscores.
 func oneOf(flag string, got []string, known []string) ([]string, error) {
 	out := make([]string, len(got))
 	var errs []error
@@ -169,7 +169,7 @@ func oneOf(flag string, got []string, known []string) ([]string, error) {
 	return out, misused(errs...)
 }
 
-// unknownWord is the error of a word that is not among those that are known.
+// unknownWord is the error for a word that is not a known one.
 func unknownWord(what, word string, known []string) error {
 	hint := cmp.Or(diag.DidYouMean(word, known), "write one of "+strings.Join(known, ", "))
 	return fmt.Errorf("%s %s is not known; %s", what, word, hint)
@@ -222,19 +222,19 @@ func (s *streams) printRuns(list []runInfo) error {
 	}
 	t.paint = paintStatus(s.palette(s.out), 1)
 	for _, i := range list {
-		begun, name := "", i.Title
+		began, name := "", i.Title
 		if !i.Started.IsZero() {
-			begun = i.Started.Local().Format(started)
+			began = i.Started.Local().Format(started)
 		}
 		if i.Message != "" {
 			name = i.Message
 		}
-		t.add(shortRun(i.Run), cmp.Or(i.word, words(i.Status)), begun, took(i.DurationMS), i.work(false), name)
+		t.add(shortRun(i.Run), cmp.Or(i.word, words(i.Status)), began, took(i.DurationMS), i.work(false), name)
 	}
 	return t.print(s.out, width)
 }
 
-// runBlocks tells of each run in a few lines, where a terminal is too narrow for a table.
+// runBlocks describes each run in a few lines, for a terminal that is too narrow for a table.
 func (s *streams) runBlocks(list []runInfo, width int) string {
 	var b strings.Builder
 	p := s.palette(s.out)
@@ -254,7 +254,7 @@ func (s *streams) runBlocks(list []runInfo, width int) string {
 	return b.String()
 }
 
-// took is a duration as a person reads it: to about three digits.
+// took is a duration for a person, with about three digits.
 func took(ms int64) string {
 	if ms == 0 {
 		return ""

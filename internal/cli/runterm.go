@@ -7,18 +7,18 @@ import (
 	"github.com/bide-dev/bide/internal/local"
 )
 
-// lender gives the steps of a run that are alone the terminal that it is on;
-// nil where there is none, or nobody is shown what they print. A step's
-// standard output is on it unless something else reads that: a command prints
-// for a person what it does not print for a program. Its standard error is not,
-// so that what failed can be told from what it printed.
+// lender returns a function that gives the terminal to a step that runs alone; nil if there is
+// no terminal, or if the output of steps is not shown. The step's standard output is connected
+// to the terminal unless another program reads it: a command prints for a person what it does
+// not print for a program. Its standard error is not connected, so that errors can be told
+// apart from output.
 func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) func(bool) (*local.Lent, error) {
 	if f.json || f.quiet || f.progress == "none" {
 		return nil
 	}
 	return func(read bool) (*local.Lent, error) {
 		if sig.soft.Err() != nil {
-			return nil, nil // nobody has it any more who could give it
+			return nil, nil // the display is closed, and cannot give it away
 		}
 		c := f.openConsole()
 		if c == nil {
@@ -28,9 +28,9 @@ func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) fun
 			c.close()
 			return nil, nil
 		}
-		c.err, c.apart = false, true // what is typed is no output, and is not recorded
+		c.err, c.apart = false, true // so that what is typed is not recorded as output
 		c.press, c.stops = func(int32) { sig.raise(syscall.SIGINT) }, &sig.stops
-		watch.Flush(sig.soft) // what was told before stands above
+		watch.Flush(sig.soft) // earlier lines come above
 		back := show.lend(c.out)
 		t, release, err := c.attach()
 		if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
-// safeText passes on what programs have written to a terminal that is not theirs: colours
-// stay, and every other control sequence is shown as an escape. It could otherwise set
-// the title or the clipboard, or clear what was read before.
+// safeText passes on what programs have written for another terminal. It keeps colours and
+// shows every other control sequence as an escape: the sequence could set the title or the
+// clipboard, or clear earlier output.
 type safeText struct {
 	w        io.Writer
-	rest     []byte // may be the beginning of a sequence
+	rest     []byte // possibly the beginning of a sequence
 	coloured bool
 }
 
@@ -28,7 +28,7 @@ func (s *safeText) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Close passes on what was held back, and ends a colour.
+// Close writes what was held back, and ends a colour.
 func (s *safeText) Close() error {
 	out := s.pass(s.rest, true)
 	if s.coloured {
@@ -38,7 +38,8 @@ func (s *safeText) Close() error {
 	return err
 }
 
-// pass gives the text to write, and keeps what may continue, unless this is the end.
+// pass returns the text to write. It holds back what may be an incomplete sequence, unless
+// this is the end.
 func (s *safeText) pass(text []byte, end bool) (out []byte) {
 	s.rest = nil
 	for len(text) > 0 {
@@ -62,7 +63,7 @@ func (s *safeText) pass(text []byte, end bool) (out []byte) {
 		case r == '\n', r == '\t':
 			out = append(out, text[0])
 		case r == '\r':
-			if len(text) == 1 || text[1] != '\n' { // a line that is written over
+			if len(text) == 1 || text[1] != '\n' { // the line will be overwritten
 				out = append(out, '\n')
 			}
 		case r == utf8.RuneError && size == 1:

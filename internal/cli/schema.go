@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// schemas are what there are schemas of.
+// schemas are the names of all schemas.
 var schemas = []string{"workflow", "model"}
 
-// schemaOptions are what schema was asked to do.
+// schemaOptions are the options of schema.
 type schemaOptions struct {
 	*streams
-	of string // of schemas; "": the first
+	of string // one of schemas; "": the first
 }
 
 func schemaCmd(a *app) *cobra.Command {

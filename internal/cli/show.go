@@ -24,17 +24,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shown is what show tells of a run.
+// shown is what show prints about a run.
 type shown struct {
 	runInfo
-	Params    map[string]string    `json:"params,omitempty"` // what the run was started with
+	Params    map[string]string    `json:"params,omitempty"` // with which the run was started
 	Resumes   int                  `json:"resumes"`
 	Hold      string               `json:"hold,omitempty"`            // what holds the map
 	QueueHold string               `json:"queue_hold,omitempty"`      // what holds the merge queue
-	AtOnce    string               `json:"at_once,omitempty"`         // how many items run at once, and why, of a map that finds that out
+	AtOnce    string               `json:"at_once,omitempty"`         // how many items run at once, and why, if the map finds that out
 	Waits     []string             `json:"waits_for,omitempty"`       // limits of this machine
 	Paused    time.Time            `json:"paused_since,omitzero"`     // by bide control
-	Limited   time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
+	Limited   time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before then
 	Agents    string               `json:"agents_held,omitempty"`     // the same in words
 	Class     string               `json:"class,omitempty"`
 	Retried   int                  `json:"items_retried"` // items that needed more than one attempt
@@ -44,8 +44,8 @@ type shown struct {
 	StepList  []stepInfo           `json:"step_list"`
 	Errors    []journal.ErrorClass `json:"errors"`
 	Usage     map[string]float64   `json:"usage,omitempty"`
-	how       string               // it was interrupted
-	left      unmerged             // what the run left that is in no merge
+	how       string               // how it was interrupted
+	left      unmerged             // work of the run that is not merged
 	Notes     []string             `json:"notes"`
 	Trouble   string               `json:"trouble,omitempty"` // what holds up a run on other machines
 	Commands  []string             `json:"commands"`
@@ -67,16 +67,16 @@ type stepInfo struct {
 	Status     string `json:"status"`
 	Attempts   int    `json:"attempts"`
 	DurationMS int64  `json:"duration_ms"`
-	WaitedMS   int64  `json:"waited_ms"` // between attempts and for its turn; not in the duration
+	WaitedMS   int64  `json:"waited_ms"` // between attempts and for limits; not part of the duration
 	ExitCode   int    `json:"exit_code,omitempty"`
 	Class      string `json:"class,omitempty"`
 	Message    string `json:"message,omitempty"`
-	AtOnce     string `json:"at_once,omitempty"` // of a foreach that finds out how many run at once
+	AtOnce     string `json:"at_once,omitempty"` // how many run at once, if a foreach finds that out
 	seq        int64
-	filled     string // the label with its variables filled in; "" where it has none
+	filled     string // the label with its variables filled in; "" if it has none
 }
 
-// showOptions are what show was asked to do.
+// showOptions are the options of show.
 type showOptions struct {
 	*app
 	id    string // of the run
@@ -130,8 +130,8 @@ func readRun(st *journal.Store, run string, f func(*journal.Reader) error) (err 
 	return f(r)
 }
 
-// goesOn reports whether a process has a run.
-func (a *app) goesOn(run string) (held bool, err error) {
+// inUse reports whether a process has a run.
+func (a *app) inUse(run string) (held bool, err error) {
 	err = a.reading(run, func(r *journal.Reader) (err error) {
 		held, err = r.InUse()
 		return err
@@ -159,21 +159,22 @@ func (o *showOptions) run(ctx context.Context) error {
 	}))
 }
 
-// showNow gives what show tells of a run, and of one that is running what holds it up
-// beside its journal: the limits of this machine, and what the machines lack that have it.
+// showNow returns what show prints about a run. For a running one it adds what the journal
+// does not say: which limits of this machine hold it up, and what other machines lack that run
+// it.
 func showNow(ctx context.Context, st *journal.Store, r *journal.Reader) (*shown, error) {
 	s, err := showOf(ctx, r)
 	if err != nil || s.Status != event.Running {
 		return s, err
 	}
 	if r.IsElsewhere() {
-		s.Trouble = standsOn(ctx, r.Run(), showWait)[r.Run()].Trouble
+		s.Trouble = stateOn(ctx, r.Run(), showWait)[r.Run()].Trouble
 	}
 	s.Waits, err = limits.Waits(st.Dir, r.Run(), time.Now())
 	return s, err
 }
 
-// keptShow is what show tells of a run that no process has, as it is kept.
+// keptShow is what show prints about a run that no process has, as it is stored.
 type keptShow struct {
 	Run    runInfo
 	Shown  shown // without the run
@@ -183,7 +184,7 @@ type keptShow struct {
 	Chains map[string]event.ChainPause
 }
 
-// showOf gives what show tells of a run.
+// showOf returns what show prints about a run.
 func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	k, err := journal.Kept(ctx, r, "show", func() (keptShow, error) {
 		s, h, err := foldShow(ctx, r)
@@ -201,29 +202,29 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	agents, now := timeline.Holdups{Pause: k.Pause, Chains: k.Chains}, time.Now()
 	_, s.Limited, _ = agents.Agents(now)
 	s.Agents = agents.AgentsText(shortRun(s.Run), now)
-	// An empty list is one, also where it was kept.
+	// These are lists even if empty: a stored empty list is read as nil.
 	s.Phases, s.StepList, s.Errors = append([]phaseInfo{}, s.Phases...), append([]stepInfo{}, s.StepList...), append([]journal.ErrorClass{}, s.Errors...)
 	s.Notes, s.Commands = append([]string{}, s.Notes...), s.commands()
 	return s, nil
 }
 
-// keepShow has what show, dlq list and runs tell of a run kept that ends with many
-// items: one pass over its events, which is 5 % of what items take that start no process.
+// keepShow stores what show, dlq list and runs print about a run with many items, when the run
+// ends. That takes one pass over its events: 5 % of the time of items that start no process.
 func (a *app) keepShow(ctx context.Context, sum *engine.Summary) {
 	if sum.Items.Total < 5_000 || sum.Status == event.Interrupted {
 		return
 	}
-	// Where it fails, each of them reads the events, and says why it cannot.
+	// If this fails, each command reads the events itself and reports the error.
 	_ = a.reading(sum.Run, func(r *journal.Reader) error {
 		_, err := showOf(ctx, r)
 		return err
 	})
 }
 
-// shownTypes are the events of the run itself that show tells of, beside the state.
+// shownTypes are the run's own events that show needs, beside the state.
 var shownTypes = []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.PhaseFinished, event.Note, event.RunControlled, event.ItemsCompared, event.WidthChanged}
 
-// foldShow makes it of the events, and says what holds up a run that can continue.
+// foldShow computes it from the events, and returns what holds up a run that can continue.
 func foldShow(ctx context.Context, r *journal.Reader) (s *shown, h timeline.Holdups, err error) {
 	s = &shown{}
 	own := ownEvents{shown: s, steps: map[string]*stepInfo{}, unmerged: -1, took: map[string]int64{}}
@@ -281,7 +282,8 @@ func foldShow(ctx context.Context, r *journal.Reader) (s *shown, h timeline.Hold
 	return s, h, s.listSteps(ctx, r, st, own.steps)
 }
 
-// totalsOf counts what items have shown and how their merges went; nil where nobody asked.
+// totalsOf counts the results of the items' checks and merges; nil if the workflow has
+// neither.
 func totalsOf(ctx context.Context, r *journal.Reader, st *journal.State) (*proof.Totals, error) {
 	if src := r.Header().Source; !bytes.Contains(src, []byte("merge_queue")) && !bytes.Contains(src, []byte("evidence")) {
 		return nil, nil
@@ -302,7 +304,7 @@ func totalsOf(ctx context.Context, r *journal.Reader, st *journal.State) (*proof
 	return &t, nil
 }
 
-// proven says what items have shown, and how their merges went.
+// proven describes the results of the items' checks and merges.
 func (s *shown) proven() (evidence, merges string) {
 	t := s.Proof
 	if t == nil {
@@ -321,7 +323,7 @@ func (s *shown) proven() (evidence, merges string) {
 	return strings.Join(shown, ", "), strings.TrimPrefix(merges, "; ")
 }
 
-// ofQueue finds the steps of a merge queue: they are counted, and not listed.
+// ofQueue matches the steps of a merge queue: they are counted, not listed.
 var ofQueue = pattern.Lazy(`^(map\.evidence|merge_queue)\..*@[0-9a-f]{12}\.[0-9]+`)
 
 func (s *shown) phases(st *journal.State, spent map[string]int64) {
@@ -335,7 +337,7 @@ func (s *shown) phases(st *journal.State, spent map[string]int64) {
 	slices.SortFunc(s.Phases, func(x, y phaseInfo) int { return x.Started.Compare(y.Started) })
 }
 
-// now is the status of a part of a run: nothing runs in a run that no process
+// now is the present status of a part of a run: nothing is running in a run that no process
 // has.
 func (s *shown) now(status string) string {
 	if status == event.Running && s.Status != event.Running {
@@ -344,13 +346,13 @@ func (s *shown) now(status string) string {
 	return status
 }
 
-// ownEvents gathers what the events of the run itself tell.
+// ownEvents collects what the run's own events say.
 type ownEvents struct {
 	*shown
 	steps    map[string]*stepInfo // by path
-	unmerged int                  // the note of what the last life left unmerged; -1 for none
+	unmerged int                  // position of the note of what the last process left unmerged; -1 for none
 	widths   timeline.Widths
-	took     map[string]int64 // by phase, how many milliseconds it took in all lives of the run that ended it
+	took     map[string]int64 // by phase, its milliseconds in all processes of the run
 }
 
 func (o *ownEvents) apply(e event.Event) {
@@ -381,14 +383,14 @@ func (o *ownEvents) apply(e event.Event) {
 		if e.Type == event.StepStarted {
 			i.filled = cmp.Or(e.Message, i.filled)
 		} else {
-			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, told(e).WaitedMS
+			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, stepEndOf(e).WaitedMS
 		}
 		i.Label = cmp.Or(i.filled, e.Label, i.Label)
 	}
 }
 
-// listSteps gives the steps in the order in which they began, without those of a reduce
-// that is to be done again.
+// listSteps lists the steps in the order in which they began. It leaves out those of a reduce
+// that will be done again.
 func (s *shown) listSteps(ctx context.Context, r *journal.Reader, st *journal.State, found map[string]*stepInfo) error {
 	for path, i := range found {
 		rec, ok := st.Steps[path]
@@ -408,8 +410,8 @@ func (s *shown) listSteps(ctx context.Context, r *journal.Reader, st *journal.St
 	return nil
 }
 
-// unended gives the steps that have not ended the times until now, or until
-// the end of the process that had the run.
+// unended sets the durations of steps that have not ended: until now, or until the end of the
+// process that had the run.
 func (s *shown) unended(ctx context.Context, r *journal.Reader, steps map[string]*stepInfo) error {
 	open := slices.DeleteFunc(slices.Collect(maps.Values(steps)), func(i *stepInfo) bool {
 		return i.Status != event.Running && i.Status != event.Interrupted || i.DurationMS > 0
@@ -436,7 +438,7 @@ func (s *shown) unended(ctx context.Context, r *journal.Reader, steps map[string
 	return nil
 }
 
-// conditions gives each step that was skipped its condition for a message.
+// conditions adds the condition of each skipped step to its message.
 func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
 	var file *workflow.File
 	for path, i := range steps {
@@ -454,15 +456,15 @@ func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
 	}
 }
 
-// stepAt is the step of a recorded path, which is its path in its own file, and behind
-// it those of the steps that have called its workflow, from the inside out; nil where
-// there is none.
+// stepAt finds the step of a recorded path. The path begins with the step's path in its own
+// file; the paths of the steps that called this workflow follow, from the inside out. It
+// returns nil if there is no such step.
 func stepAt(f *workflow.File, path string) (step *workflow.Step) {
 	inside, own := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		inside, own = path[:i], path[i+1:]
 	}
-	if i := strings.IndexAny(own, "@#"); i >= 0 { // the rounds of loops
+	if i := strings.IndexAny(own, "@#"); i >= 0 { // without the rounds of loops
 		own = own[:i]
 	}
 	workflow.Walk(f, func(s *workflow.Step) {

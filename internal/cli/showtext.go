@@ -16,9 +16,9 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// This file says what `bide show` prints for a person.
+// This file is about what `bide show` prints for a person.
 
-// commands says what may be done next.
+// commands lists the commands that are useful next.
 func (s *shown) commands() []string {
 	out := []string{}
 	switch {
@@ -94,7 +94,7 @@ func (o *showOptions) printShown(s *shown) error {
 	return errors.Join(o.printPhases(s, p), o.printSteps(s, p), o.printRest(s, p))
 }
 
-// givenText is what a run was started with, in one line.
+// givenText shows in one line what a run was started with.
 func givenText(params map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -113,11 +113,11 @@ func (s *shown) because() string {
 	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
 }
 
-// heldBy is something that holds up a run: the name of its line, "" for one that belongs to
-// the status, and what it says.
+// heldBy is something that holds up a run: the heading of its line, "" if it belongs to the
+// status, and its text.
 type heldBy struct{ word, text string }
 
-// holds says what holds up the run.
+// holds lists what holds up the run.
 func (s *shown) holds() (list []heldBy) {
 	add := func(word, text string) {
 		if text != "" {
@@ -134,7 +134,7 @@ func (s *shown) holds() (list []heldBy) {
 	return list
 }
 
-// why says what holds up the run, in a sentence each.
+// why lists what holds up the run, in one sentence each.
 func (s *shown) why() []string {
 	list := []string{}
 	for _, h := range s.holds() {
@@ -195,7 +195,7 @@ func (o *showOptions) printPhases(s *shown, p palette) error {
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.Phases {
 		if x.Phase == "map" && x.Status == event.Succeeded && s.Items.Failed > 0 {
-			x.Status = event.CompletedWithFailures // its phase is done, and its items are not
+			x.Status = event.CompletedWithFailures // its phase is done, but not all of its items
 		}
 		t.add(x.Phase, words(x.Status), took(x.DurationMS))
 	}
@@ -211,7 +211,7 @@ func (s *streams) section(t *table) error {
 
 func paintStatus(p palette, column int) func(int, string) string { return painted(column, p.status) }
 
-// painted has one column of a table painted.
+// painted returns a function that colours one column of a table.
 func painted(column int, paint func(string) string) func(int, string) string {
 	return func(col int, s string) string {
 		if col == column {

@@ -4,5 +4,5 @@ package cli
 
 import "syscall"
 
-// killSignal ends a process at once.
+// killSignal ends a process immediately.
 const killSignal = syscall.SIGKILL

@@ -10,29 +10,29 @@ import (
 	"time"
 )
 
-// interrupts turns signals into contexts. The first ends soft: nothing new is
-// started, and what runs may end. The second ends hard: everything is stopped.
+// interrupts turns signals into contexts. The first signal ends soft: nothing new starts, and
+// running steps may end. The second ends hard: everything is stopped.
 type interrupts struct {
 	soft, hard context.Context
 	first      atomic.Int32         // the number of the first signal
-	raise      func(syscall.Signal) // as if it had come
-	ready      func()               // returns when signals are heeded
+	raise      func(syscall.Signal) // acts as if this signal had come
+	ready      func()               // returns once signals are handled
 	stop       func()
 	stops      stops
 }
 
 var errSignal = errors.New("interrupted")
 
-// signalError is errSignal with the signal, which a process is then ended with.
+// signalError is errSignal with the signal, with which the process then ends itself.
 type signalError struct{ signal syscall.Signal }
 
 func (signalError) Error() string            { return errSignal.Error() }
 func (signalError) Unwrap() error            { return errSignal }
 func (e signalError) Signal() syscall.Signal { return e.signal }
 
-// watchSignals begins to watch, in the background: the runtime changes the mask of a
-// thread for each signal, and a run has other things to do in its first moment. tell is
-// called at the first signal.
+// watchSignals begins to watch for signals, in the background: for each signal, the runtime
+// changes the mask of a thread, and the start of a run must not wait for that. watchSignals
+// calls tell at the first signal.
 func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	i := &interrupts{}
 	var cancelSoft, cancelHard context.CancelCauseFunc
@@ -42,7 +42,7 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	i.raise = func(s syscall.Signal) {
 		select {
 		case ch <- s:
-		default: // as with a real one, four that wait are enough
+		default: // as with real signals, four waiting ones are enough
 		}
 	}
 	pipe := make(chan os.Signal, 1)
@@ -50,9 +50,9 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	i.ready = func() { <-ready }
 	go func() {
 		signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		// Asked for, a broken pipe is an error of the write and not the end of the
-		// process: the run continues when nobody reads its output any more. Ignoring
-		// the signal would do the same, but children inherit that.
+		// With Notify, a broken pipe is an error of the write and does not end the process:
+		// the run continues when nobody reads its output any more. Ignoring the signal would
+		// do the same, but children would inherit that.
 		signal.Notify(pipe, syscall.SIGPIPE)
 		i.stops.watch(done)
 		close(ready)
@@ -76,7 +76,7 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 		}
 	}()
 	i.stop = func() {
-		go func() { // nearly always the process ends sooner
+		go func() { // the process nearly always ends before
 			i.ready()
 			signal.Stop(ch)
 			signal.Stop(pipe)
@@ -89,12 +89,12 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	return i
 }
 
-// stuckPatience is how long, after an interrupt, somebody who reads what is
-// shown may take for the rest of it.
+// stuckPatience is how long, after an interrupt, readers may take to read the rest of the
+// output.
 const stuckPatience = 700 * time.Millisecond
 
-// patience is for waiting for those who read what is shown: as long as it takes,
-// but not much longer once somebody has interrupted.
+// patience returns a context for waiting for readers of the output: without a bound at first,
+// and for a short time after an interrupt.
 func (i *interrupts) patience() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(i.soft, func() {
@@ -112,8 +112,8 @@ func (i *interrupts) status() int {
 	return 130
 }
 
-// signalStatus is the exit status of a run that the signal ended of which a context
-// knows.
+// signalStatus is the exit status of a run that a signal ended; the signal is the cause of the
+// context.
 func signalStatus(soft context.Context) int {
 	if s := (signalError{}); errors.As(context.Cause(soft), &s) {
 		return 128 + int(s.signal)

@@ -29,7 +29,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// simulateOptions are what simulate was asked to do.
+// simulateOptions are the options of simulate.
 type simulateOptions struct {
 	runFlags
 	path             string
@@ -96,7 +96,7 @@ number of the attempt: variants that are compared meet the same luck, and the sa
 	return o.withJSON(cmd, "print the figures as a JSON object")
 }
 
-// runHere runs a command by itself on this machine.
+// runHere runs a command on this machine, without a run.
 func runHere(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error) {
 	sup, err := proc.New("", proc.Options{})
 	if err != nil {
@@ -107,7 +107,7 @@ func runHere(ctx context.Context, command *workflow.Shell, c *action.Call) (acti
 	return (&action.World{Proc: sup}).Run(ctx, command, c)
 }
 
-// variant is a file that is simulated, with what came of it.
+// variant is a simulated file with its results.
 type variant struct {
 	name   string
 	file   *workflow.File
@@ -116,7 +116,7 @@ type variant struct {
 	report *simulate.Report
 }
 
-// someSeeds checks how many runs are to be simulated.
+// someSeeds checks the number of runs to simulate.
 func someSeeds(n int) error {
 	const most = 10_000_000
 	if n < 1 || n > most {
@@ -195,7 +195,7 @@ func (o *simulateOptions) run(ctx context.Context) error {
 	return o.printSimulation(list)
 }
 
-// variantOf reads a file that is not run.
+// variantOf reads a file to simulate.
 func (o *simulateOptions) variantOf(path string) (*variant, error) {
 	v := &variant{name: filepath.Base(path)}
 	change := simulate.Set
@@ -228,7 +228,7 @@ func (o *simulateOptions) variantOf(path string) (*variant, error) {
 }
 
 func (o *simulateOptions) simulatedFile(path string, read func(string) ([]byte, error)) (*workflow.File, error) {
-	if o.pipelineFlags.given() {
+	if o.pipelineFlags.present() {
 		return nil, usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
 	}
 	file, problems, err := o.load(path, read)
@@ -245,7 +245,7 @@ func (o *simulateOptions) simulatedFile(path string, read func(string) ([]byte, 
 	return file, nil
 }
 
-// changed is a file that was read, with a change made to it.
+// changed applies a change to a file.
 func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, error) {
 	text, err := simulate.Set(file.Source, []string{set})
 	if err != nil {
@@ -264,7 +264,7 @@ func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, erro
 	return file, err
 }
 
-// simulatedPipeline reads a pipeline and the inputs that are given.
+// simulatedPipeline reads a pipeline and its inputs.
 func (o *simulateOptions) simulatedPipeline(path string, read func(string) ([]byte, error)) (*dataflow.Pipeline, map[string]any, error) {
 	if len(o.params) > 0 || o.paramFile != "" || o.Profile != "" {
 		return nil, nil, usagef("%s is a pipeline: it takes --input and --inputs, not parameters", path)
@@ -291,7 +291,7 @@ func (o *simulateOptions) simulatedPipeline(path string, read func(string) ([]by
 	}
 	missing := simulate.MadeUp(p, named)
 	given, err := p.ReadInputs(texts, file)
-	if wrong, ok := errors.AsType[*plan.InputError](err); ok && len(wrong.Problems) == len(missing) { // which are made up
+	if wrong, ok := errors.AsType[*plan.InputError](err); ok && len(wrong.Problems) == len(missing) { // these are invented
 		err = nil
 	}
 	if err != nil {
@@ -300,7 +300,7 @@ func (o *simulateOptions) simulatedPipeline(path string, read func(string) ([]by
 	return p, given, nil
 }
 
-// failures reads the model, or takes it from a run.
+// failures reads the model, or derives it from a run.
 func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.Model, []event.Item, error) {
 	switch {
 	case o.from != "":
@@ -324,7 +324,7 @@ func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.M
 	return simulate.Default(), nil, nil
 }
 
-// known are the names of steps, or of calls and their modules.
+// known are the names of the steps, or of the calls and their modules.
 func (v *variant) known() []string {
 	if v.pipe != nil {
 		return simulate.KnownCalls(v.pipe)
@@ -332,7 +332,7 @@ func (v *variant) known() []string {
 	return simulate.Known(v.file)
 }
 
-// bar shows a bar on a terminal, and nothing elsewhere.
+// bar shows a progress bar on a terminal, and nothing otherwise.
 func (o *simulateOptions) bar(name string) (tell func(int), done func()) {
 	if !isTerminal(o.err) {
 		return nil, func() {}
@@ -350,8 +350,8 @@ func (o *simulateOptions) bar(name string) (tell func(int), done func()) {
 	return tell, func() { fmt.Fprint(o.err, "\r\x1b[K") }
 }
 
-// barText is a bar of how many of all are done, on one line of a terminal: the name
-// gives way first, and the last column stays free.
+// barText is a progress bar on one line of a terminal. If the line is too short, it cuts the
+// name first; the last column stays free.
 func barText(name string, n, all, columns int) string {
 	count := fmt.Sprintf(" %d of %d", n, all)
 	width := 40
@@ -397,7 +397,7 @@ func (o *simulateOptions) printSimulation(list []*variant) error {
 	return o.print(loadPlot(list, width, p) + tookPlot(list, width, p))
 }
 
-// figures is the table of what came of the simulation.
+// figures is a table of the results.
 func figures(list []*variant, p palette) *table {
 	t := &table{head: []string{""}, right: map[int]bool{}}
 	for i, v := range list {
@@ -439,8 +439,8 @@ func figures(list []*variant, p palette) *table {
 	return t
 }
 
-// loadPlot draws the mean number of attempts that begin, over time. What stands far above
-// the rest is cut and marked.
+// loadPlot draws the mean number of attempts that begin, over time. It cuts and marks values
+// far above the rest.
 func loadPlot(list []*variant, width int, p palette) string {
 	var b strings.Builder
 	var all []float64
@@ -485,8 +485,8 @@ func tookPlot(list []*variant, width int, p palette) string {
 	return b.String()
 }
 
-// sparkline draws numbers of one of several variants, up to most, as a line of bars
-// over an axis of a width between two times; page is the width of the text above.
+// sparkline draws the bars of variant i as one line above an axis between two times. It cuts a
+// bar that is higher than most. width is the width of the axis, page that of the text above.
 func sparkline(b *strings.Builder, list []*variant, i int, p palette, what string, bars []float64, most float64, from, to string, width, page int) {
 	name := ""
 	if len(list) > 1 {
@@ -505,8 +505,7 @@ func sparkline(b *strings.Builder, list []*variant, i int, p palette, what strin
 	fmt.Fprintf(b, "%s%*s\n", from, max(width-len(from), len(to)+1), to)
 }
 
-// bars are the means of a load, attempts a second, of no more than width
-// columns.
+// bars are the mean loads, in attempts a second, in at most width columns.
 func bars(r *simulate.Report, width int) []float64 {
 	list := r.Load.Mean
 	each := (len(list) + width - 1) / max(width, 1)

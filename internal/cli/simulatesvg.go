@@ -12,10 +12,9 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// The panels of the drawing: the load over time with the band in which 90 of
-// 100 runs are, the share of runs that have ended by a time, how many took how
-// long and, where two files are compared, by how much a run of the one is longer
-// than the run of the other that met the same luck.
+// The drawing has these panels: the load over time, with the band of 90 of 100 runs; the share
+// of runs that have ended by a time; how many runs took how long; and, if files are compared,
+// how much longer a run takes with one file than with the other under the same luck.
 const (
 	simHeight, pairHeight = 714, 894
 	loadTop, loadBottom   = 98, 274
@@ -24,7 +23,7 @@ const (
 	pairTop, pairBottom   = 714, 824
 )
 
-// simulationSVG draws what came of simulations, as a document of its own.
+// simulationSVG draws the results of simulations, as a document of its own.
 func simulationSVG(list []*variant) string {
 	d := &drawing{}
 	height := simHeight
@@ -51,7 +50,7 @@ func simulationSVG(list []*variant) string {
 	return d.String()
 }
 
-// timeAxis draws an axis of time, and gives its scale.
+// timeAxis draws an axis of time and returns its scale.
 func (d *drawing) timeAxis(from, to time.Duration, top, bottom int, what string) func(time.Duration) float64 {
 	x := d.ruledFrom(from, to, top, bottom)
 	d.axis(bottom, what)
@@ -100,7 +99,7 @@ func (d *drawing) loads(list []*variant) {
 			back = append(back, fmt.Sprintf("%.1f,%.1f", at, y(l.Low[k]/per)))
 			path = append(path, fmt.Sprintf("%.1f,%.1f", at, y(l.Mean[k]/per)))
 			if marked = marked && max(l.Mean[k], l.High[k])/per > most; !marked && max(l.Mean[k], l.High[k])/per > most {
-				marked = true // once for each time above
+				marked = true // one mark for each stretch above
 				d.line(`<text class="f%d" x="%.1f" y="%d" text-anchor="middle">▲</text>`, i%5, at, loadTop+4)
 			}
 		}
@@ -110,8 +109,9 @@ func (d *drawing) loads(list []*variant) {
 	}
 }
 
-// spread is between which times runs end: to is the greatest in which 99 of 100 runs of a
-// variant have ended, from the first, or 0 where that is not far from it.
+// spread returns the range of times in which runs end: to is the time by which 99 of 100 runs
+// of every variant have ended; from is a round time before the first end, or 0 if that is not
+// far away.
 func spread(list []*variant) (from, to time.Duration) {
 	from = math.MaxInt64
 	for _, v := range list {
@@ -145,7 +145,7 @@ func (d *drawing) ends(list []*variant) {
 	}
 }
 
-// bins are those of a histogram.
+// bins is the number of bars of a histogram.
 const bins = 40
 
 // took draws how many runs took how long.
@@ -159,8 +159,8 @@ func (d *drawing) took(list []*variant) {
 		func(edge int) float64 { return x(from + long*time.Duration(edge)/bins) })
 }
 
-// histograms draws how many values of each series, from one on, fall into each of the
-// bins, whose edges are at places of the panel.
+// histograms draws how many values of each series, beginning with series from, fall into each
+// bin. edge returns the position of a bin's edge in the panel.
 func (d *drawing) histograms(values [][]time.Duration, from, top, bottom int, bin func(time.Duration) int, edge func(int) float64) {
 	most := 1
 	counts := make([][bins]int, len(values))
@@ -176,7 +176,7 @@ func (d *drawing) histograms(values [][]time.Duration, from, top, bottom int, bi
 	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%d</text>`, svgLeft-8, top+4, most)
 }
 
-// histogram draws a filled stair.
+// histogram draws a filled outline of steps.
 func (d *drawing) histogram(counts []int, series, top, bottom, most int, edge func(int) float64) {
 	points := []string{fmt.Sprintf("%.1f,%d", edge(0), bottom)}
 	for k, n := range counts {
@@ -188,8 +188,8 @@ func (d *drawing) histogram(counts []int, series, top, bottom, most int, edge fu
 	d.polyline(series, points)
 }
 
-// paired draws, for each file but the first, by how much its runs are longer than
-// those of the first under the same luck.
+// paired draws, for each file but the first, how much longer its runs take than those of the
+// first under the same luck.
 func (d *drawing) paired(list []*variant) {
 	low, high := time.Duration(0), time.Millisecond
 	diffs := make([][]time.Duration, len(list))
@@ -200,7 +200,7 @@ func (d *drawing) paired(list []*variant) {
 		}
 	}
 	step := ticks(high - low)[1]
-	first, marks := low/step, 0 // in steps; 0s is one of the marks
+	first, marks := low/step, 0 // in steps, so that 0s is one of the marks
 	if low%step != 0 {
 		first--
 	}
@@ -222,7 +222,7 @@ func (d *drawing) paired(list []*variant) {
 	}
 	d.unit(pairTop, "runs")
 	d.axis(pairBottom, "by how much a run is longer than with "+html.EscapeString(list[0].name)+", under the same luck")
-	each := bins / marks // bins between two marks: none has longer and shorter runs
+	each := bins / marks // bins between two marks, so that no bin mixes longer and shorter runs
 	d.histograms(diffs, 1, pairTop, pairBottom, func(t time.Duration) int {
 		return min(int((float64(t)/float64(step)-float64(first))*float64(each)), each*marks-1)
 	},

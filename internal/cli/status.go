@@ -14,16 +14,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// standing is what status tells: what runs, and what waits for somebody.
+// standing is what status prints: what is running, and what needs a person.
 type standing struct {
 	Home        string     `json:"home"`
 	Running     []underway `json:"running"`
 	Resumable   []runInfo  `json:"resumable"`
 	DeadLetters int        `json:"dead_letters"`
 	Letters     []string   `json:"runs_with_dead_letters"`
-	Waiting     []todo     `json:"waiting"`   // for somebody, the newest first
-	Dismissed   int        `json:"dismissed"` // runs that would wait and were dismissed
-	more        []string   // runs that wait as well and are not in it
+	Waiting     []todo     `json:"waiting"`   // runs that need a person, the newest first
+	Dismissed   int        `json:"dismissed"` // how many further runs would need a person, but were dismissed
+	more        []string   // further runs that need a person
 }
 
 // underway is a run in progress, and what holds it up.
@@ -32,23 +32,23 @@ type underway struct {
 	Why []string `json:"why"`
 }
 
-// todo is a run that waits for somebody: what went wrong, why, and what to do.
+// todo is a run that needs a person: what went wrong, why, and what to do.
 type todo struct {
 	runInfo
 	What     string   `json:"what"`
 	Why      []string `json:"why"`
-	Causes   []remedy `json:"causes"` // of several, those that a command of its own runs again
+	Causes   []remedy `json:"causes"` // if there are several: those with a command of their own
 	Commands []string `json:"commands"`
 }
 
-// remedy is one of several causes, and the command that runs again what failed of it.
+// remedy is one of several causes, and the command that retries what failed for it.
 type remedy struct {
 	Why     string `json:"why"`
-	Filter  string `json:"filter"` // of the dead letters
+	Filter  string `json:"filter"` // selects the dead letters
 	Command string `json:"command"`
 }
 
-// remedyOf is the command for a cause of a run; "" where it has none of its own.
+// remedyOf returns the command for one cause; "" if the cause has none of its own.
 func (t *todo) remedyOf(why string) (r remedy) {
 	if i := slices.IndexFunc(t.Causes, func(r remedy) bool { return r.Why == why }); i >= 0 {
 		r = t.Causes[i]
@@ -56,13 +56,13 @@ func (t *todo) remedyOf(why string) (r remedy) {
 	return r
 }
 
-// maxTodos is how many runs status tells of in full, and maxWhys how many causes of one.
+// maxTodos is how many runs status describes in full, and maxWhys how many causes of each.
 const (
 	maxTodos = 10
 	maxWhys  = 3
 )
 
-// statusOptions are what status needs.
+// statusOptions are the options of status.
 type statusOptions struct {
 	*app
 	dismiss []string // runs, or all
@@ -125,7 +125,7 @@ func newStanding(st *journal.Store) *standing {
 	return &standing{Home: st.Dir, Running: []underway{}, Resumable: []runInfo{}, Letters: []string{}, Waiting: []todo{}}
 }
 
-// putAside dismisses runs that wait.
+// putAside dismisses runs that need a person.
 func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 	all := slices.Contains(o.dismiss, "all")
 	var only []string
@@ -136,7 +136,7 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 		}
 	}
 	var done []string
-	var wrong error // of runs that are named
+	var wrong error // about runs that the user named
 	for sum, err := range st.Runs(ctx) {
 		if err != nil && sum.ID == "" {
 			return err
@@ -157,10 +157,10 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 			wrong = errors.Join(wrong, usagef("run %s waits for nobody: it is %s", shortRun(sum.ID), words(i.Status)))
 		}
 	}
-	text := fmt.Sprintf("%d runs are dismissed; bide runs has them still\n", len(done))
+	text := fmt.Sprintf("%d runs are dismissed; bide runs still lists them\n", len(done))
 	switch {
 	case len(done) == 1:
-		text = fmt.Sprintf("run %s is dismissed; bide runs has it still\n", done[0])
+		text = fmt.Sprintf("run %s is dismissed; bide runs still lists it\n", done[0])
 	case len(done) == 0 && wrong != nil:
 		return wrong
 	case len(done) == 0:
@@ -169,12 +169,12 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 	return errors.Join(o.print(text), wrong)
 }
 
-// waits reports whether a run that is over waits for somebody.
+// waits reports whether a run that has ended needs a person.
 func waits(i runInfo, sum journal.Summary, left unmerged) bool {
 	return i.Resumable && !left.ended || sum.Items.DeadLettered > 0 || left.What != ""
 }
 
-// run takes a run in progress.
+// run adds a run in progress.
 func (s *standing) run(ctx context.Context, st *journal.Store, i runInfo) error {
 	return readRun(st, i.Run, func(r *journal.Reader) error {
 		of, err := showNow(ctx, st, r)
@@ -186,7 +186,7 @@ func (s *standing) run(ctx context.Context, st *journal.Store, i runInfo) error 
 	})
 }
 
-// wait takes a run that waits for somebody.
+// wait adds a run that needs a person.
 func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum journal.Summary) error {
 	if i.Status == event.Running || i.Status == unreadable {
 		return nil
@@ -275,7 +275,7 @@ func stoppedHow(r *journal.Reader, sum journal.Summary) string {
 	return "it was stopped, by Ctrl-C, a signal or bide stop"
 }
 
-// printRunning lists the runs in progress, and says of each what holds it up.
+// printRunning lists the runs in progress, with what holds up each of them.
 func (o *statusOptions) printRunning(list []underway) error {
 	var infos []runInfo
 	var b strings.Builder
@@ -291,7 +291,7 @@ func (o *statusOptions) printRunning(list []underway) error {
 	return o.print(b.String())
 }
 
-// says is how many runs wait for somebody.
+// says says how many runs need a person.
 func (s *standing) says() string {
 	n := len(s.Waiting) + len(s.more)
 	switch {
@@ -310,7 +310,7 @@ func (s *standing) says() string {
 	return text
 }
 
-// waiting is what waits for somebody, for the dashboard: it says what status says.
+// waiting lists what needs a person for the dashboard, in the words of status.
 func waiting(ctx context.Context, st *journal.Store) (web.Waiting, error) {
 	s := newStanding(st)
 	for sum, err := range st.Runs(ctx) {

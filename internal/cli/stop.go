@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// stopOptions are what stop was asked to do.
+// stopOptions are the options of stop.
 type stopOptions struct {
 	*app
 	id  string
@@ -39,7 +39,7 @@ It waits until the process has ended.`,
 	return cmd
 }
 
-// stopWait is how often it is asked whether the run was let go of.
+// stopWait is how often stop checks whether the process has left the run.
 const stopWait = 100 * time.Millisecond
 
 func (o *stopOptions) run(ctx context.Context) error {
@@ -72,8 +72,8 @@ func (o *stopOptions) run(ctx context.Context) error {
 	})
 }
 
-// printStopped says how a run ended that no process has any more: it may have come to
-// its end before it heard of the request.
+// printStopped says how a run ended that no process has any more. It may have succeeded or
+// failed before its process saw the request.
 func (o *stopOptions) printStopped(ctx context.Context, r *journal.Reader) error {
 	sum, err := r.Summary(ctx)
 	if err != nil {

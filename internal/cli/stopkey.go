@@ -9,17 +9,16 @@ import (
 	"syscall"
 )
 
-// stops does what the stop key asks for: bide and its commands are stopped, and go
-// on together. The commands have groups or sessions of their own, so that nobody
-// but bide can stop them.
+// stops handles the stop key: it stops bide together with its commands, which also continue
+// together. The commands have groups or sessions of their own, so only bide can stop them.
 type stops struct {
 	mu    sync.Mutex
 	hold  func(stop func()) // stops the commands while stop runs; nil: there are none yet
-	clear func() func()     // takes from the terminal what is shown there, and gives it back; nil: nothing is
+	clear func() func()     // removes what the terminal shows, and returns a function that restores it; nil: nothing to remove
 }
 
-// watch begins to heed the signal of the key, which comes where no command has the
-// terminal, until done.
+// watch handles the signal of the key until done. The signal comes if no command has the
+// terminal.
 func (s *stops) watch(done <-chan struct{}) {
 	if signal.Ignored(syscall.SIGTSTP) {
 		return
@@ -39,14 +38,14 @@ func (s *stops) watch(done <-chan struct{}) {
 	}()
 }
 
-// begin notes what is to be held from now on.
+// begin sets what suspend uses from now on.
 func (s *stops) begin(hold func(stop func()), clear func() func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hold, s.clear = hold, clear
 }
 
-// suspend holds the commands while stop runs.
+// suspend stops the commands while stop runs.
 func (s *stops) suspend(stop func()) {
 	s.mu.Lock()
 	hold := s.hold
@@ -57,7 +56,7 @@ func (s *stops) suspend(stop func()) {
 	hold(stop)
 }
 
-// signalled is for the key where no command has the terminal.
+// signalled handles the key if no command has the terminal.
 func (s *stops) signalled() {
 	s.mu.Lock()
 	clear := s.clear

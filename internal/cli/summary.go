@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/step"
 )
 
-// usageText tells what agents used, as far as they told it.
+// usageText says what agents used, as far as they reported it.
 func usageText(u step.Usage) string {
 	text := diag.Count(u.Calls, "call")
 	in := u.InputTokens + u.CacheTokens
@@ -79,8 +79,8 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	}
 }
 
-// whenLimited says when a resume is worth it of a run whose agents a rate limit holds back:
-// one before stops at once. otherwise is what is said of other runs.
+// whenLimited says when it makes sense to resume a run whose agents are held back by a rate
+// limit: an earlier resume stops immediately. It returns otherwise for other runs.
 func whenLimited(otherwise string, until time.Time) string {
 	if until.IsZero() {
 		return otherwise
@@ -88,8 +88,8 @@ func whenLimited(otherwise string, until time.Time) string {
 	return "when agents may be asked again, at " + until.Local().Format(time.DateTime)
 }
 
-// causeText says how many items failed of a class, and what one of them met where that is
-// known.
+// causeText says how many items failed with a class, and shows the error of one of them if it
+// is known.
 func causeText(c journal.ErrorClass, example string) string {
 	text := fmt.Sprintf("%d × %s", c.Count, c.Class)
 	if c.Example == "" {
@@ -98,7 +98,7 @@ func causeText(c journal.ErrorClass, example string) string {
 	return text + fmt.Sprintf(", for example item %s: %s", oneLine(cmp.Or(c.Label, c.Item)), example)
 }
 
-// repeatedText says what a hold would have saved, or why there could be none.
+// repeatedText says what a hold would have saved, or why none was possible.
 func repeatedText(r *policy.Repeated, width int) string {
 	head := fmt.Sprintf("  %s %s spent after %d items had failed with %q", diag.Count(r.Attempts, "attempt"), diag.Plural(r.Attempts, "was", "were"), r.Items, oneLine(r.Message))
 	rest := "    same_error: true would have held the run (bide docs cookbook)"
@@ -108,7 +108,7 @@ func repeatedText(r *policy.Repeated, width int) string {
 	return fitLine(head, "", width) + "\n" + fold(rest, width, "      ")
 }
 
-// stepWord is what the steps of a run are called.
+// stepWord is the word for a step of the run.
 func stepWord(pipeline bool) string {
 	if pipeline {
 		return "call"
@@ -116,13 +116,13 @@ func stepWord(pipeline bool) string {
 	return "step"
 }
 
-// howMany is how many ended in a way.
+// howMany is how many ended in one way.
 type howMany struct {
 	n   int
 	way string
 }
 
-// counted lists how many of something ended how, in words; "" where nothing did.
+// counted lists in words how many ended in which way; "" if there are none.
 func counted(word string, list ...howMany) string {
 	var parts []string
 	for _, c := range list {
@@ -156,12 +156,12 @@ func counts(s *engine.Summary) string {
 		return text
 	}
 	if steps := stepCounts("step", s.Steps); s.MapReduce && steps != "" {
-		return "no items, " + steps // of setup and reduce
+		return "no items, " + steps // steps of setup and reduce
 	}
 	return "no " + word + "s"
 }
 
-// stepCounts says how many steps ended how.
+// stepCounts says how many steps ended in which way.
 func stepCounts(word string, c event.Counts) string {
 	return counted(word, howMany{c.Succeeded, event.Succeeded}, howMany{c.Degraded, event.Degraded}, howMany{c.Recovered, event.Recovered},
 		howMany{c.Incomplete, event.Incomplete}, howMany{c.Failed, event.Failed}, howMany{c.Tolerated, event.Tolerated}, howMany{c.Skipped, event.Skipped})

@@ -12,8 +12,8 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// The drawing: two panels, the delay after each attempt and when the attempts
-// are made, with a legend above them.
+// The drawing has two panels, the delay after each attempt and the times of the attempts, with
+// a legend above.
 const (
 	svgWidth, svgHeight   = 760, 560
 	svgLeft, svgRight     = 72, 24
@@ -21,7 +21,7 @@ const (
 	timeTop, timeBottom   = 420, 500
 )
 
-// svgStyle needs nothing from outside and follows the reader's light or dark.
+// svgStyle needs nothing from outside, and follows the reader's light or dark theme.
 const svgStyle = `
   svg { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; }
   .page { fill: #ffffff; } text { fill: #1f2328; } .quiet { fill: #59636e; }
@@ -40,7 +40,7 @@ const svgStyle = `
   }
 `
 
-// drawing is an SVG in the making.
+// drawing is an SVG document that is being written.
 type drawing struct {
 	strings.Builder
 	list []schedule
@@ -48,7 +48,7 @@ type drawing struct {
 
 func (d *drawing) line(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
-// begin writes the head of a document: what it is called, and what stands above it.
+// begin writes the head of a document: its title, and the headline above it.
 func (d *drawing) begin(height int, title, headline string) {
 	d.line(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img" aria-labelledby="t">`, svgWidth, height)
 	d.line(`<title id="t">%s</title>`, html.EscapeString(title))
@@ -57,7 +57,7 @@ func (d *drawing) begin(height int, title, headline string) {
 	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">%s</text>`, svgLeft, headline)
 }
 
-// axis is the line below a panel, and below it what the panel shows.
+// axis draws the line below a panel, and below that what the panel shows.
 func (d *drawing) axis(bottom int, what string) {
 	d.line(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`, svgLeft, svgWidth-svgRight, bottom, bottom)
 	d.shows(bottom+36, what)
@@ -67,18 +67,18 @@ func (d *drawing) shows(y int, what string) {
 	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%s</text>`, svgWidth-svgRight, y, what)
 }
 
-// upright is a line through a panel at a place of its axis, which is named below it.
+// upright draws a vertical line through a panel, with a name below it.
 func (d *drawing) upright(x float64, top, bottom int, name string) {
 	d.line(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="quiet" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
 		x, x, top, bottom, x, bottom+18, name)
 }
 
-// ruled draws lines through a panel at times from 0 on, and gives their scale.
+// ruled draws lines through a panel at times from 0 on, and returns their scale.
 func (d *drawing) ruled(most time.Duration, top, bottom int) func(time.Duration) float64 {
 	return d.ruledFrom(0, most, top, bottom)
 }
 
-// ruledFrom does so at times from a later one on, which is one of the lines.
+// ruledFrom is like ruled, from a later time on, which gets a line.
 func (d *drawing) ruledFrom(from, to time.Duration, top, bottom int) func(time.Duration) float64 {
 	axis := ticks(to - from)
 	end := axis[len(axis)-1]
@@ -91,7 +91,7 @@ func (d *drawing) ruledFrom(from, to time.Duration, top, bottom int) func(time.D
 	return x
 }
 
-// side is a number beside a panel.
+// side writes a number beside a panel.
 func (d *drawing) side(y float64, text string) {
 	d.line(`<text class="quiet" x="%d" y="%.1f" text-anchor="end">%s</text>`, svgLeft-8, y+4, text)
 }
@@ -121,7 +121,7 @@ func (d *drawing) legend() {
 	}
 }
 
-// delays is the panel of the delay after each failed attempt.
+// delays draws the panel with the delay after each failed attempt.
 func (d *drawing) delays() {
 	most, count := longest(d.list)
 	axis := ticks(most)
@@ -145,12 +145,12 @@ func (d *drawing) delays() {
 	}
 }
 
-// maxMarks is how many points of a curve are drawn: more than there are pixels
-// to show them would only make the file large.
+// maxMarks is how many points of a curve are drawn: more than there are pixels would only make
+// the file large.
 const maxMarks = 400
 
-// curve draws the delays of one schedule: a band where the jitter draws them,
-// a line with a mark at each.
+// curve draws the delays of one schedule: a band for the range of the jitter, and a line with
+// a mark at each delay.
 func (d *drawing) curve(i int, s schedule, x func(int) float64, y func(time.Duration) float64) {
 	waits := s.timeline.Waits
 	every := len(waits)/maxMarks + 1
@@ -181,7 +181,7 @@ func (d *drawing) polyline(series int, points []string) {
 	d.line(`<polyline class="line c%d" points="%s"/>`, series%5, strings.Join(points, " "))
 }
 
-// times is the panel of when the attempts are made, if each fails at once.
+// times draws the panel with the times of the attempts if each fails immediately.
 func (d *drawing) times() {
 	var most time.Duration
 	for _, s := range d.list {

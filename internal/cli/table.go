@@ -17,12 +17,12 @@ type table struct {
 	head  []string
 	rows  [][]string
 	right map[int]bool // columns of numbers
-	flex  int          // the column that gives way first where the terminal is narrow
-	also  []int        // and those that give way then
-	drop  []int        // and those that are left out then, one after the other
-	last  []int        // and those that give way where all that is not enough
-	spare []int        // and those that are left out where that is not enough either
-	keep  map[int]int  // as wide columns stay until nothing else can give way
+	flex  int          // the first column to become narrower on a narrow terminal
+	also  []int        // then these become narrower
+	drop  []int        // then these are left out, one after the other
+	last  []int        // then these become narrower
+	spare []int        // then these are left out
+	keep  map[int]int  // the width that columns keep until nothing else can become narrower
 	paint func(column int, cell string) string
 }
 
@@ -35,7 +35,7 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// empty finds the columns that no row has anything in; they are left out.
+// empty finds the columns that have no value in any row; they are left out.
 func (t *table) empty() []bool {
 	out := make([]bool, len(t.head))
 	for i := range out {
@@ -47,7 +47,7 @@ func (t *table) empty() []bool {
 	return out
 }
 
-// fit makes columns narrower until the table fits, what matters least first.
+// fit makes columns narrower until the table fits, the least important first.
 func (t *table) fit(widths []int, empty []bool, width int) {
 	over := func() int {
 		total := -len(gap)
@@ -91,7 +91,7 @@ func (t *table) fit(widths []int, empty []bool, width int) {
 	narrow(8)
 }
 
-// print writes the table, no wider than width where that is not 0.
+// print writes the table, at most width columns wide unless width is 0.
 func (t *table) print(w io.Writer, width int) error {
 	widths := make([]int, len(t.head))
 	empty := t.empty()
@@ -147,8 +147,8 @@ func (t *table) print(w io.Writer, width int) error {
 	return err
 }
 
-// columns is the width of the terminal behind w. Where there is none, or none that
-// knows its width, it is what COLUMNS says; 0: as wide as a line is.
+// columns is the width of the terminal behind w. If there is no terminal, or it does not know
+// its width, COLUMNS decides; 0 means no limit.
 func (s *streams) columns(w io.Writer) int {
 	if s.width > 0 {
 		return s.width
@@ -160,15 +160,15 @@ func (s *streams) columns(w io.Writer) int {
 	return width
 }
 
-// narrowWidth is the width of a terminal, in columns, below which words that can be missed
-// are left out.
+// narrowWidth is the width of a terminal, in columns, below which unnecessary words are left
+// out.
 const narrowWidth = 60
 
-// hint writes what a person can do next. A command is never broken, so that it can be
-// copied: where it is too long for its line, it has the next one.
+// hint writes what a person can do next. It never breaks a command, so that it can be copied:
+// a command that is too long gets the next line.
 func hint(w io.Writer, width int, what, command string) { hintAt(w, width, "  ", what, command) }
 
-// hintAt is hint, indented otherwise.
+// hintAt is like hint, with another indentation.
 func hintAt(w io.Writer, width int, by, what, command string) {
 	between := " "
 	if width > 0 && len(by)+len(": ")+widthOf(what)+widthOf(command) > width {
@@ -177,7 +177,7 @@ func hintAt(w io.Writer, width int, by, what, command string) {
 	fmt.Fprintf(w, "%s%s:%s%s\n", by, what, between, command)
 }
 
-// visible makes a text of unknown origin fit one line of a terminal.
+// visible makes a text of unknown origin safe for one line of a terminal.
 func visible(s string) string { return diag.Visible(s) }
 
 // visibleLines is visible for a text of several lines.
@@ -185,22 +185,22 @@ func visibleLines(s string) string {
 	return diag.VisibleLines(strings.TrimRight(s, "\n"))
 }
 
-// indent puts a text of several lines under a heading.
+// indent indents a text of several lines.
 func indent(s, by string) string {
 	return by + strings.ReplaceAll(visibleLines(s), "\n", "\n"+by)
 }
 
-// parts are what a line is put together of.
+// parts are the parts of a line.
 type parts []string
 
-// add adds a part where there is something to say.
+// add adds a part if say is true.
 func (p *parts) add(say bool, format string, args ...any) {
 	if say {
 		*p = append(*p, fmt.Sprintf(format, args...))
 	}
 }
 
-// palette colours words where w gets colours.
+// palette colours words if it is true.
 type palette bool
 
 func (s *streams) palette(w io.Writer) palette { return palette(s.colours(w)) }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// telemetry begins to send what happens in a run, as the environment and the
-// flags say; nil where nobody wants to know.
+// telemetry begins to send what happens in a run, according to the environment and the flags;
+// nil if neither asks for it.
 func (f *runFlags) telemetry() (*telemetry.Sink, error) {
 	items, err := traceItems(f.traceItems)
 	if err != nil {
@@ -57,7 +57,7 @@ traces, metrics and logs, as JUnit XML, or as Markdown.`,
 	return cmd
 }
 
-// otelOptions are what export otel was asked to do.
+// otelOptions are the options of export otel.
 type otelOptions struct {
 	*app
 	id          string // of the run

@@ -16,8 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// standardOutput remembers that something could not be
-// written: what nobody sees has not been said, and is no success.
+// standardOutput remembers whether a write failed: output that nobody saw is no success.
 type standardOutput struct {
 	w      io.Writer
 	failed atomic.Pointer[error]
@@ -31,8 +30,8 @@ func (c *standardOutput) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// status says what could not be written, and gives the exit status then. That a
-// reader has gone is his choice, as in `bide runs | head`.
+// status reports what could not be written, and returns the exit status for that. It is no
+// error if the reader has closed the pipe, as in `bide runs | head`.
 func (c *standardOutput) status(a *app, status int) int {
 	err := c.failed.Load()
 	if err == nil || status != 0 || errors.Is(*err, syscall.EPIPE) {
@@ -57,7 +56,7 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// terminalSize is how many columns and rows a terminal has; 0 where a stream is none.
+// terminalSize is how many columns and rows a terminal has; 0 if w is no terminal.
 func terminalSize(w any) (width, height int) {
 	if f, ok := fileOf(w); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
@@ -67,8 +66,7 @@ func terminalSize(w any) (width, height int) {
 	return 0, 0
 }
 
-// ask puts a yes-or-no question, where a person is there to answer. No answer
-// is no.
+// ask asks a yes-or-no question if there is a person to answer. No answer means no.
 func (s *streams) ask() func(string) bool {
 	if !isTerminal(s.in) || !isTerminal(s.err) {
 		return nil
@@ -99,8 +97,7 @@ func (s *streams) printf(format string, args ...any) error {
 	return err
 }
 
-// answer gives what a command has found: as JSON where that is asked for, else as
-// text has it.
+// answer writes the result of a command: as JSON if the user asked for that, else with text.
 func answer[T any](s *streams, found T, text func(T) error) error {
 	if s.json {
 		return printJSON(s.out, found)
@@ -116,15 +113,15 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printJSONLine is printJSON on one line.
+// printJSONLine is like printJSON, on one line.
 func printJSONLine(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// streamJSONLine is printJSONLine of an object that ends with a text, of which no more
-// than a piece is in memory.
+// streamJSONLine is like printJSONLine, for an object that ends with a long text. It keeps
+// only a piece of the text in memory.
 func streamJSONLine(w io.Writer, object any, key string, text io.Reader) error {
 	var b bytes.Buffer
 	if err := printJSONLine(&b, object); err != nil {
@@ -141,7 +138,7 @@ func streamJSONLine(w io.Writer, object any, key string, text io.Reader) error {
 			return err
 		}
 		cut := len(piece)
-		if !last { // a character is not cut
+		if !last { // do not cut a character
 			for i := 1; i < utf8.UTFMax && i < len(piece); i++ {
 				if at := len(piece) - i; utf8.RuneStart(piece[at]) {
 					if !utf8.FullRune(piece[at:]) {

@@ -16,26 +16,25 @@ const (
 	ioctlSetTermios = unix.TIOCSETA
 )
 
-// ignoresStop reports whether a process ignores the stop key; it is not told here.
+// ignoresStop would report whether a process ignores the stop key; these systems do not say.
 func ignoresStop(int) bool { return false }
 
-// stopSelf stops a process or group, which bide is or belongs to, and returns when it
-// continues. A signal that was once asked for stops a Go program no more, so bide itself
-// gets one that was not.
+// stopSelf stops a process or group that bide is or belongs to, and returns when it continues.
+// Once a Go program has asked for a signal, that signal no longer stops it, so bide sends
+// itself another one, for which it never asked.
 func stopSelf(who int) {
 	goneOn := make(chan os.Signal, 1)
 	signal.Notify(goneOn, syscall.SIGCONT)
 	defer signal.Stop(goneOn)
 	if who == 0 {
-		_ = syscall.Kill(0, syscall.SIGTSTP) // we are there: it cannot fail
+		_ = syscall.Kill(0, syscall.SIGTSTP) // our own group exists: it cannot fail
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGTTOU)
 	select {
 	case <-goneOn:
-	case <-time.After(stopTakes): // nobody could continue with us: the system has not stopped us
+	case <-time.After(stopTakes): // nobody could continue us, so the system has not stopped us
 	}
 }
 
-// stopTakes is a time in which a process has stopped that has sent itself a signal
-// to stop.
+// stopTakes is enough time for a stop signal that a process has sent to itself.
 const stopTakes = 200 * time.Millisecond

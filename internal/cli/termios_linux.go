@@ -29,14 +29,14 @@ func ignoresStop(pid int) bool {
 	return err == nil && mask&(1<<(syscall.SIGTSTP-1)) != 0
 }
 
-// stopSelf stops a process or group, which bide is or belongs to, and returns when it
-// continues, or at once where nobody could continue with us: then the system stops nobody. A
-// signal that was once asked for stops a Go program no more, so the system is asked to do what
-// it does by default.
+// stopSelf stops a process or group that bide is or belongs to, and returns when it continues.
+// If nobody could continue us, the system stops nobody, and it returns immediately. Once a Go
+// program has asked for a signal, that signal no longer stops it, so stopSelf restores the
+// system's default.
 //
-// The system has any thread of ours heed the signal, and that one may take its time on a
-// machine that has much to do. So the thread that we are on gets a signal of its own, which
-// means nothing, and heeds with it what is pending for all of us before it runs on.
+// The system lets any of our threads handle the signal, and on a busy machine that thread may
+// be late. So the present thread gets a signal of its own, which means nothing: before it
+// continues, it handles with it every signal that is pending for the process.
 func stopSelf(who int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -45,7 +45,7 @@ func stopSelf(who int) {
 		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(was)), 8, 0, 0)
 	}
 	set(&byDefault, &ours)
-	_ = syscall.Kill(who, syscall.SIGTSTP) // we are there: it cannot fail
+	_ = syscall.Kill(who, syscall.SIGTSTP) // our own group exists: it cannot fail
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG)
 	set(&ours, nil)
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// uiOptions are what ui was asked to do.
+// uiOptions are the options of ui.
 type uiOptions struct {
 	*app
-	id       string // of the run that is shown first
+	id       string // of the run to show first
 	listen   string
 	hosts    []string
 	readOnly bool
 	noOpen   bool
-	token    string // file of the token of those who read metrics
+	token    string // the file with the token for readers of metrics
 }
 
 func uiCmd(a *app) *cobra.Command {
@@ -84,7 +84,7 @@ func (o *uiOptions) run(ctx context.Context) error {
 		return usageError{err}
 	}
 	sig := watchSignals(ctx, func(os.Signal) {})
-	sig.ready() // who reads the address may end it at once
+	sig.ready() // whoever reads the address may end it immediately
 	defer sig.stop()
 	if _, err := fmt.Fprintln(o.out, s.URL(path)); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (o *uiOptions) run(ctx context.Context) error {
 	return s.Serve(sig.soft)
 }
 
-// metricsToken reads a token from a file, or makes one there that only its owner
+// metricsToken reads a token from a file. If there is none, it writes one that only the owner
 // can read.
 func metricsToken(path string) (string, error) {
 	if path == "" {
@@ -141,7 +141,7 @@ func (s *streams) uiBeside(st *journal.Store) (end func() error, err error) {
 	}, nil
 }
 
-// dashboard opens the port and tells each further address.
+// dashboard opens the port and prints further addresses.
 func (s *streams) dashboard(opt web.Options) (*web.Server, error) {
 	opt.Reissued = func(url string) { fmt.Fprintf(s.err, "bide: for another browser: %s\n", url) }
 	opt.Waiting = func(ctx context.Context) (web.Waiting, error) { return waiting(ctx, opt.Store) }
@@ -168,8 +168,8 @@ func namesServer(home string) bool {
 	})
 }
 
-// browse opens an address in a browser, and says so where it could not. What it
-// gives is to be called when the address opens nothing any more.
+// browse opens an address in a browser, and reports an error. Call closed when the address no
+// longer works.
 func (s *streams) browse(url string) (closed func()) {
 	page, err := openBrowser(url)
 	if err != nil {
@@ -177,14 +177,14 @@ func (s *streams) browse(url string) (closed func()) {
 	}
 	return func() {
 		if page != "" {
-			_ = os.Remove(page) // its token is of no use any more
+			_ = os.Remove(page) // its token is useless now
 		}
 	}
 }
 
-// openBrowser asks the system to show an address. It does not wait for it. The
-// address lets in whoever has it, and all users of the machine see the arguments of
-// a program: it stands in a page that this user alone can read.
+// openBrowser asks the system to show an address, and does not wait. Whoever has the address
+// gets in, and all users of the machine can see a program's arguments: so the address is in a
+// page that only this user can read.
 func openBrowser(url string) (page string, err error) {
 	command := cmp.Or(map[string]string{"darwin": "open"}[runtime.GOOS], "xdg-open")
 	path, err := exec.LookPath(command)

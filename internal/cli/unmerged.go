@@ -9,24 +9,24 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// unmerged is how the work of a run stands that is in no merge, and what is to be done.
+// unmerged is the state of a run's unmerged work, and what to do about it.
 type unmerged struct {
 	journal.Left
-	// ended says that nothing but the merge is missing or was, so that no resume is needed;
-	// byHand that somebody has merged it, and not told the run; given that it is in no merge,
-	// and no branch has it.
-	ended, byHand, given bool
+	// ended: nothing but the merge is or was missing, so that no resume is needed. byHand:
+	// somebody has merged the work without bide. branchGone: the work is not merged, and its branch
+	// is gone.
+	ended, byHand, branchGone bool
 }
 
-// unmergedOf tells it of a run with a status.
+// unmergedOf computes it for a run with a status.
 func unmergedOf(status string, left journal.Left) unmerged {
 	settled := left.Command == "" && left.Once != ""
-	given := settled && len(left.Work.Commits) > 0
-	return unmerged{left, status == event.Failed && left.Once != "", settled && !given, given}
+	gone := settled && len(left.Work.Commits) > 0
+	return unmerged{left, status == event.Failed && left.Once != "", settled && !gone, gone}
 }
 
-// commands are those that continue the run or merge its work. resumable says that the run
-// can continue, letters that it has dead letters.
+// commands are the commands that continue the run or merge its work. resumable says that the
+// run can continue, letters that it has dead letters.
 func (u unmerged) commands(run string, resumable, letters bool) (list []string) {
 	if resumable && !u.ended {
 		list = append(list, "bide resume "+run)
@@ -40,16 +40,16 @@ func (u unmerged) commands(run string, resumable, letters bool) (list []string) 
 	return list
 }
 
-// notMerged is what a run has come to of which nothing but a merge is missing.
+// notMerged is the status of a run that lacks only a merge.
 const notMerged = "completed, not merged"
 
-// title is what a status is called: a run of which only a merge is missing has not failed.
+// title is a status in words: a run that lacks only a merge has not failed.
 func (u unmerged) title(status string) string {
 	switch {
 	case status == event.Running:
 	case u.byHand:
 		return words(u.Once) + ", merged by hand"
-	case u.given:
+	case u.branchGone:
 		return words(u.Once) + ", not merged: its branch was removed"
 	case status == event.CompletedWithFailures && u.OnlyMerge() && u.Once == event.Succeeded:
 		return notMerged
@@ -57,10 +57,10 @@ func (u unmerged) title(status string) string {
 	return words(status)
 }
 
-// nowLeft is what a run left that is not merged now: who merged it by hand, or gave it up,
-// has not told the run.
+// nowLeft is the work of a run that is still not merged now: somebody may have merged it by
+// hand, or given it up, and the run does not know.
 func nowLeft(ctx context.Context, r *journal.Reader, left journal.Left) journal.Left {
-	if left.Command == "" || r.IsElsewhere() { // its branches may not have come here yet
+	if left.Command == "" || r.IsElsewhere() { // its branches may not have been fetched yet
 		return left
 	}
 	items, _, err := unmergedItems(ctx, r)

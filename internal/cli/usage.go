@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// spoken gives a command and those below it messages of their own for wrong
-// arguments, and for words that are no command. How many arguments a command
-// takes is what its usage line says, unless it has a check of its own.
+// spoken gives a command and its subcommands messages of their own for wrong arguments and
+// unknown commands. The usage line says how many arguments a command takes, unless the command
+// has a check of its own.
 func spoken(c *cobra.Command) {
 	if check := c.Args; c.HasSubCommands() {
 		c.Args = unknownCommand
@@ -39,7 +39,7 @@ func spoken(c *cobra.Command) {
 	}
 }
 
-// unknownCommand refuses a word that is no command.
+// unknownCommand rejects a word that is no command.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
 }
 
-// wrongArguments says which argument is missing, or one too many, by the words
-// of the usage line; nil where they fit.
+// wrongArguments says, in the words of the usage line, which argument is missing or
+// superfluous; nil if all are right.
 func wrongArguments(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	var needed []string
@@ -80,8 +80,8 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// emptyArgument refuses a run or a file without a name, as a variable of a script
-// gives it that nothing sets: it is not the newest run that is meant.
+// emptyArgument rejects an empty run or file, which an unset variable of a script leaves: it
+// does not mean the newest run.
 func emptyArgument(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	for i, arg := range args {
@@ -100,7 +100,7 @@ func emptyArgument(cmd *cobra.Command, args []string) error {
 // wrongFlag says what is wrong with a flag.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
-		return unknownCommand(cmd, words) // whose flag it is
+		return unknownCommand(cmd, words) // the flag belongs to this command
 	}
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
@@ -155,7 +155,8 @@ func valueOf(f *pflag.Flag) string {
 	return "a " + f.Value.Type()
 }
 
-// renamedFlag keeps an old name of a flag working for a year, with a word about the new one.
+// renamedFlag keeps the old name of a flag working for a year, with a message about the new
+// one.
 func (s *streams) renamedFlag(fs *pflag.FlagSet, old, name string) {
 	f := fs.Lookup(name)
 	fs.Var(&oldFlag{Value: f.Value, named: func() {
@@ -167,23 +168,23 @@ func (s *streams) renamedFlag(fs *pflag.FlagSet, old, name string) {
 	}
 }
 
-// oldFlag is a flag under a name that it had.
+// oldFlag is a flag under its old name.
 type oldFlag struct {
 	pflag.Value
 	named func()
 }
 
-// Set sets the flag of today.
+// Set sets the flag with the new name.
 func (f *oldFlag) Set(text string) error {
 	f.named()
 	return f.Value.Set(text)
 }
 
-// someCount is what a number of things that are there can be.
+// someCount describes the values of a positive count.
 const someCount = "a whole number of at least 1"
 
-// countFlag is a flag for a whole number of at least 1; where it is not given, n
-// stays as it is.
+// countFlag is a flag for a whole number of at least 1; n keeps its value if the flag is not
+// set.
 type countFlag struct{ n *int }
 
 func (f *countFlag) String() string {
@@ -208,7 +209,7 @@ func (f *countFlag) Set(text string) error {
 	return nil
 }
 
-// limitsFlag is a flag for names of limits of the machine, which may be given several times.
+// limitsFlag is a flag for names of limits of the machine. It can be repeated.
 type limitsFlag struct{ names *[]string }
 
 func (f *limitsFlag) String() string {
@@ -220,8 +221,8 @@ func (f *limitsFlag) String() string {
 
 func (f *limitsFlag) Type() string { return "stringSlice" }
 
-// Set adds the names of a list with commas. An empty name, as a variable of a script gives it
-// that nothing sets, is refused: what is to be limited must not run without a limit.
+// Set adds names, separated by commas. It rejects an empty name, which an unset variable of a
+// script leaves: what should be limited must not run without a limit.
 func (f *limitsFlag) Set(text string) error {
 	names := strings.Split(text, ",")
 	for i, name := range names {
@@ -233,7 +234,7 @@ func (f *limitsFlag) Set(text string) error {
 	return nil
 }
 
-// chosen checks that a flag of a command has one of its words.
+// chosen checks that a flag of a command has one of its allowed words.
 func chosen(command, flag, got string) error {
 	words := flagWords(command, flag)
 	if slices.Contains(words, got) {

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// givenValues reads NAME=VALUE behind one flag, of which each name may be bound to
-// stand once, and the file that another one names.
+// givenValues reads the NAME=VALUE texts of one flag, and the file that another flag names.
+// once rejects a repeated name.
 func givenValues(flag string, list []string, fileFlag, path string, once bool) (texts map[string]string, file map[string]any, err error) {
 	texts = map[string]string{}
 	var errs []error

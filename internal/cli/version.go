@@ -34,12 +34,12 @@ func (o *versionOptions) run() error {
 	return o.printf("bide %s%s (%s, %s)\n", v.Version, commit, v.Go, v.Platform)
 }
 
-// build is what a binary knows of itself.
+// build is what a binary knows about itself.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Time     string `json:"time,omitempty"`    // of that commit
-	Changed  bool   `json:"changed,omitempty"` // since that commit
+	Changed  bool   `json:"changed,omitempty"` // there were changes after that commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// asShown is how a terminal shows a text: escape sequences take no column.
+// asShown measures a text as a terminal shows it: escape sequences take no column.
 var asShown = displaywidth.Options{ControlSequences: true}
 
 // widthOf is how many columns a text takes on a terminal.
@@ -16,12 +16,11 @@ func widthOf(s string) int { return asShown.String(s) }
 // cut shortens a text to n columns.
 func cut(s string, n int) string { return asShown.TruncateString(s, n, "…") }
 
-// padded is a text with blanks behind it, up to n columns.
+// padded appends blanks to a text, up to n columns.
 func padded(s string, n int) string { return s + strings.Repeat(" ", max(0, n-widthOf(s))) }
 
-// fold breaks a line that is too long for a terminal of a width, 0 for none, at
-// blanks where it can, and a word that is too long behind a slash or another mark; what
-// follows is indented.
+// fold breaks a line that is longer than width, 0 for no limit. It breaks at blanks if it can,
+// and a word that is too long after a slash or another mark. It indents what follows.
 func fold(line string, width int, by string) string {
 	if width == 0 {
 		return line
@@ -38,10 +37,10 @@ func fold(line string, width int, by string) string {
 	}
 }
 
-// mostLines is how many lines of a terminal a text of unknown length takes.
+// mostLines is how many lines of a terminal a text of unknown length may take.
 const mostLines = 3
 
-// someLines folds a line as fold does, to three lines at most: what is behind them is cut.
+// someLines folds a line as fold does, to at most mostLines lines, and cuts the rest.
 func someLines(line string, width int, by string) string {
 	if width == 0 || widthOf(line) <= width {
 		return line
@@ -54,12 +53,12 @@ func someLines(line string, width int, by string) string {
 	return strings.Join(lines, "\n")
 }
 
-// joints are the marks behind which a word is broken that is too long.
+// joints are the marks after which a word that is too long is broken.
 const joints = "/\\-_,;=&?"
 
-// broken is the beginning of a line that fits into room columns, to a blank where
-// there is one, else to a joint of the word in the second half of the room, a slash if it
-// has one, and what stands behind that. It takes one character at least.
+// broken splits a line whose head must fit into room columns: at a blank if there is one, else
+// after a mark in the second half of the room, preferably a slash. The head has at least one
+// character.
 func broken(line string, room int) (head, rest string) {
 	used, at, blank, slash, joint := 0, 0, 0, 0, 0
 	for g := asShown.StringGraphemes(line); g.Next(); at += len(g.Value()) {

@@ -33,8 +33,8 @@ each agent of a map. Work is never removed before it is merged.`,
 	return cmd
 }
 
-// runID gives the id that a run's name means. A run whose state is gone may
-// still have branches: then the name is taken as it is.
+// runID returns the id for a run's name. A run whose state is gone may still have branches:
+// then the name is used as it is.
 func runID(st *journal.Store, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -46,7 +46,7 @@ func runID(st *journal.Store, name string) (string, error) {
 	return id, err
 }
 
-// worktreeLsOptions are what worktree ls was asked to do.
+// worktreeLsOptions are the options of worktree ls.
 type worktreeLsOptions struct {
 	*app
 	dir string
@@ -77,9 +77,9 @@ merged: do not merge it.`,
 type treeInfo struct {
 	worktree.Info
 	Merged bool `json:"merged"`
-	// Replaced says that it is the work of an earlier attempt, of which a later one is merged.
+	// Replaced says that a later attempt at the item is merged in place of this one.
 	Replaced bool   `json:"replaced,omitempty"`
-	Status   string `json:"status,omitempty"` // of the run; "" where its state is gone
+	Status   string `json:"status,omitempty"` // of the run; "" if its state is gone
 }
 
 func (o *worktreeLsOptions) run(ctx context.Context) error {
@@ -130,8 +130,8 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 	return t.print(o.out, o.columns(o.out))
 }
 
-// replacedIn gives a function that says whether a branch is of an earlier attempt at an
-// item that has succeeded since, and whose work is merged.
+// replacedIn returns a function that reports whether a branch is from an earlier attempt at an
+// item whose later work is merged.
 func replacedIn(ctx context.Context, st *journal.Store) func(worktree.Info) bool {
 	merged := map[string]map[string]bool{} // by run, the names of the items
 	return func(i worktree.Info) bool {
@@ -145,7 +145,7 @@ func replacedIn(ctx context.Context, st *journal.Store) func(worktree.Info) bool
 				return err
 			})
 			if err != nil {
-				done = nil // what cannot be read is not known to be merged
+				done = nil // what cannot be read counts as not merged
 			}
 			merged[i.Run] = done
 		}
@@ -153,7 +153,7 @@ func replacedIn(ctx context.Context, st *journal.Store) func(worktree.Info) bool
 	}
 }
 
-// statusOfRun is a run's status; "" where its state is gone.
+// statusOfRun is a run's status; "" if its state is gone.
 func statusOfRun(ctx context.Context, st *journal.Store, run string) string {
 	r, err := st.Read(run)
 	if errors.As(err, new(*journal.NotFoundError)) {
@@ -169,7 +169,7 @@ func statusOfRun(ctx context.Context, st *journal.Store, run string) string {
 	return sum.Status
 }
 
-// worktreeMergeOptions are what worktree merge was asked to do.
+// worktreeMergeOptions are the options of worktree merge.
 type worktreeMergeOptions struct {
 	*app
 	dir      string
@@ -212,23 +212,23 @@ is merged.`,
 	return o.withJSON(cmd, "print one JSON object")
 }
 
-// merged is what merge did.
+// merged is the result of a merge.
 type merged struct {
 	Run     string `json:"run"`
 	Into    string `json:"into,omitempty"`
 	Commits int    `json:"commits"`
 	Commit  string `json:"commit,omitempty"`
-	// Items are those whose own branches were merged.
+	// Items are the items whose own branches were merged.
 	Items []string `json:"items,omitempty"`
-	Kept  []string `json:"kept,omitempty"` // branches that are left
-	// Lacks is the last merge of the run where its branch does not have it any more.
+	Kept  []string `json:"kept,omitempty"` // branches that still exist
+	// Lacks is the last merge of the run, if its branch no longer has it.
 	Lacks string `json:"lacks,omitempty"`
-	// Unverified: the verify of the run's merge queue was left out.
+	// Unverified says that the verify of the run's merge queue was skipped.
 	Unverified bool `json:"unverified,omitempty"`
 
-	done []int // the places of the items of which nothing is left to be merged, plus one
-	// earlier are those of Kept that are of earlier attempts at items that have succeeded
-	// since, and whose work is merged.
+	done []int // positions, from 1, of the items that have nothing left to merge
+	// earlier are the branches of Kept from earlier attempts at items whose later work is
+	// merged.
 	earlier map[string]bool
 }
 
@@ -244,10 +244,10 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	record := func(*merged, error) error { return nil }
 	already := func() (bool, error) { return false, nil }
 	letters := false      // the run has dead letters
-	var left journal.Left // with a command, the run says that work of it waits to be merged
+	var left journal.Left // with a command, work of the run still has to be merged
 	var items []journal.Result
 	var done map[string]bool
-	var check *lateVerify // of the merge queue, which a run on many machines cannot have
+	var check *lateVerify // of the merge queue; a run on many machines has none
 	if r, err := st.Read(id); err == nil && r.IsElsewhere() {
 		if items, done, err = unmergedItems(ctx, r); err == nil && o.dir == "" {
 			o.dir = r.Header().Dir
@@ -278,7 +278,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		if err := errors.Join(err, serr, r.Close()); err != nil {
 			return err
 		}
-		// Having the run keeps it from continuing meanwhile.
+		// While we have the run, nobody else can continue it.
 		j, err := st.Open(id)
 		if err != nil {
 			return err
@@ -343,7 +343,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	return err
 }
 
-// tellFailed says what may be done about the branches of items that failed, and gives the exit
+// tellFailed says what can be done about the branches of failed items, and returns the exit
 // status.
 func (o *worktreeMergeOptions) tellFailed(id string, branches []string, letters, merged bool) error {
 	run, width := shortRun(id), o.columns(o.err)
@@ -371,8 +371,8 @@ func (o *worktreeMergeOptions) tellFailed(id string, branches []string, letters,
 	return exitError(3)
 }
 
-// mergedAlready reports whether the work of a run of which no branch is left is merged: the
-// run says so, or its repository, and then the run is told.
+// mergedAlready reports whether the work of a run without branches is merged, according to the
+// run or its repository. If only the repository knows, it records that in the run.
 func mergedAlready(ctx context.Context, j *journal.Journal, left journal.Left) (is bool, err error) {
 	if left.Command != "" {
 		return gitwork.NoteMerged(ctx, j, left)
@@ -391,8 +391,8 @@ func mergedAlready(ctx context.Context, j *journal.Journal, left journal.Left) (
 	return is, nil
 }
 
-// note says what was merged, so that who looks at the run finds it, and no longer what its
-// last life left; nil for nothing. wrong is why the rest could not be.
+// note is an event that records what was merged. It replaces the note of what the run left
+// unmerged; nil if nothing was merged. wrong is why the rest was not.
 func (m *merged) note(waited bool, wrong error) *event.Event {
 	byHand := worktree.ByHand(wrong)
 	if m == nil || m.Commits == 0 && len(m.done) == 0 && (!waited || wrong != nil && byHand == "") {
@@ -413,8 +413,8 @@ func (m *merged) note(waited bool, wrong error) *event.Event {
 	return &note
 }
 
-// unmergedItems gives how the items ended that succeeded and whose work is in a branch, and
-// what those are called in branches whose work is not.
+// unmergedItems returns the results of items that succeeded and have their work in a branch,
+// and the names of the items whose work is merged.
 func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Result, merged map[string]bool, err error) {
 	merged = map[string]bool{}
 	for res, err := range r.Results(ctx) {
@@ -431,14 +431,14 @@ func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Resul
 	return list, merged, nil
 }
 
-// mergeRun merges the branch of a run, and those of items. An item that cannot be merged
-// does not keep the others from it. done are the items whose work is in the run's branch.
-// What is merged is on record before its branches are removed, which say it until then.
-// check, if not nil, holds each merge against the merge queue of the run.
+// mergeRun merges the branch of a run, and those of items. An item that cannot be merged does
+// not stop the others. done are the items whose work is in the run's branch. The merge is
+// recorded before its branches are removed: until then they are the evidence. check, if not
+// nil, checks each merge as the merge queue of the run would.
 func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done map[string]bool, check *lateVerify, record func(*merged, error) error) (*merged, error) {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
-		return nil, err // it names the directory
+		return nil, err // the error names the directory
 	}
 	run, err := check.find(ctx, repo, id)
 	if errors.As(err, new(*worktree.NoBranchError)) {
@@ -473,7 +473,7 @@ func (m *merged) mergeOwn(ctx context.Context, run *worktree.Run, verify worktre
 	if run.Gone {
 		return nil
 	}
-	if run.Dir != "" { // the run ended without it, for its branch was not to be merged yet
+	if run.Dir != "" { // the run ended before this branch could be merged
 		if _, err := run.CommitLeft(ctx, "bide: what the steps of the run left"); err != nil {
 			return err
 		}
@@ -502,17 +502,17 @@ func (m *merged) mergeItems(ctx context.Context, run *worktree.Run, items []jour
 	return errors.Join(errs...)
 }
 
-// lateVerify holds the merges of worktree merge against the merge queue of the run.
+// lateVerify checks the merges of worktree merge as the merge queue of the run would.
 type lateVerify struct {
 	*engine.LateMerge
 	run  string
 	root string                        // of the worktrees of the run
 	skip bool                          // --no-verify
-	say  func(format string, a ...any) // to the user, who may wait for the verify
-	left bool                          // it was left out where it had to run
+	say  func(format string, a ...any) // prints to the user, who may wait for the verify
+	left bool                          // the verify was skipped although it was due
 }
 
-// lateVerify is nil for a run without a merge queue.
+// lateVerify returns nil for a run without a merge queue.
 func (o *worktreeMergeOptions) lateVerify(ctx context.Context, st *journal.Store, j *journal.Journal) (*lateVerify, error) {
 	late, err := engine.MergeLate(ctx, j, engine.Options{Store: st})
 	if err != nil || late == nil {
@@ -522,8 +522,8 @@ func (o *worktreeMergeOptions) lateVerify(ctx context.Context, st *journal.Store
 	return &lateVerify{LateMerge: late, run: shortRun(j.Run()), root: gitwork.Root(st.RunDir(j.Run()), j.Run()), skip: o.noVerify, say: say}, nil
 }
 
-// find finds the run, which has a worktree where its merges are to be verified: they are in
-// worktrees beside it.
+// find finds the run. If its merges will be verified, find makes sure that it has a worktree:
+// the verify uses worktrees beside it.
 func (v *lateVerify) find(ctx context.Context, repo *worktree.Repo, id string) (*worktree.Run, error) {
 	run, err := repo.FindRun(ctx, id)
 	if err != nil || v == nil || v.skip || run.Gone {
@@ -538,7 +538,7 @@ func (v *lateVerify) find(ctx context.Context, repo *worktree.Repo, id string) (
 	return repo.FindRun(ctx, id)
 }
 
-// of is what a merge of the run is asked before it is made; nil for nothing.
+// of returns the check of a merge of the run; nil for none.
 func (v *lateVerify) of(repo *worktree.Repo, run *worktree.Run) worktree.Verify {
 	if v == nil {
 		return nil
@@ -553,13 +553,13 @@ func (v *lateVerify) of(repo *worktree.Repo, run *worktree.Run) worktree.Verify 
 		}
 		v.say("the verify of the merge queue runs on the merge with %s as it is now", cmp.Or(run.Target, "HEAD"))
 		if err := v.Verify(ctx, repo, run, commit, tree); err != nil {
-			return fmt.Errorf("%w; mend that and merge again; to merge it nevertheless: bide worktree merge %s --no-verify", err, v.run)
+			return fmt.Errorf("%w; fix that and merge again; to merge without the verify: bide worktree merge %s --no-verify", err, v.run)
 		}
 		return nil
 	}
 }
 
-// worktreeCleanOptions are what worktree clean was asked to do.
+// worktreeCleanOptions are the options of worktree clean.
 type worktreeCleanOptions struct {
 	*app
 	worktree.CleanOptions
@@ -604,8 +604,8 @@ func (o *worktreeCleanOptions) run(ctx context.Context) error {
 		return usageError{err}
 	}
 	o.Busy = func(run string) bool {
-		goesOn, err := o.goesOn(run) // an error where its state is gone
-		return err == nil && goesOn || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
+		inUse, err := o.inUse(run) // fails if its state is gone
+		return err == nil && inUse || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
 	}
 	o.Replaced = replacedIn(ctx, st)
 	dry := o.CleanOptions
