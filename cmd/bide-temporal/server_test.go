@@ -218,23 +218,15 @@ func (s *site) summary() journal.Summary { return s.summaryOf(s.only()) }
 
 func (s *site) summaryOf(run string) journal.Summary {
 	s.t.Helper()
-	sum, _ := s.newsOf(run)
-	return sum
-}
-
-// newsOf is a summary of a run, and the number of the last event that is known of it.
-func (s *site) newsOf(run string) (sum journal.Summary, last int64) {
-	s.t.Helper()
 	r, err := s.home.Read(run)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	sum, err = r.Summary(context.Background())
-	last, lerr := r.Last(context.Background())
-	if err = errors.Join(err, lerr, r.Close()); err != nil {
+	sum, err := r.Summary(context.Background())
+	if err = errors.Join(err, r.Close()); err != nil {
 		s.t.Fatal(err)
 	}
-	return sum, last
+	return sum
 }
 
 // TestCrashes: of two workers one is killed, and the server is killed and started
