@@ -164,7 +164,7 @@ func (f *follower) takes(s onServer, run string) error {
 		return errors.New(s.Trouble)
 	}
 	if f.gone > 3 {
-		return fmt.Errorf("Temporal ended run %s too early: `bide resume %s` continues with what is recorded", run, shortRun(run))
+		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` continues with what is recorded", run, shortRun(run))
 	}
 	if s.Trouble != f.trouble {
 		if s.Trouble == "" {
