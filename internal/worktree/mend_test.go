@@ -148,7 +148,6 @@ func TestEachPieceOfAWorktreeLost(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
 	begin := func(t *testing.T, leave func(*world, *Agent, string)) (w *world, run *Run, pieces map[string]string) {
 		w = newWorld(t)
 		run = w.run()
@@ -175,6 +174,7 @@ func TestEachPieceOfAWorktreeLost(t *testing.T) {
 	for state, leave := range states {
 		t.Run(state, func(t *testing.T) {
 			_, _, pieces := begin(t, leave)
+			rnd := rand.New(rand.NewPCG(seed, uint64(len(state)))) // the states run at once
 			names := slices.Sorted(maps.Keys(pieces))
 			type lost struct{ name, loss string }
 			var cases [][]lost
