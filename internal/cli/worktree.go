@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -311,8 +312,12 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	if err != nil && (out == nil || out.Commits == 0 && len(out.Kept) == 0) {
 		return err
 	}
+	unmerged := slices.DeleteFunc(slices.Clone(out.Kept), func(branch string) bool { return out.earlier[branch] }) // work of items that failed
 	if o.json {
-		return errors.Join(err, printJSON(o.out, out))
+		if err = errors.Join(err, printJSON(o.out, out)); err == nil && len(unmerged) > 0 {
+			err = exitError(3)
+		}
+		return err
 	}
 	switch {
 	case out.Commits > 0:
@@ -326,13 +331,10 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	if out.Lacks != "" {
 		fmt.Fprintf(o.err, "bide: branch bide/%s was moved since the run, and does not have all that the run merged into it; see what it lacks with: git log %s..%s\n", id, cmp.Or(out.Into, "HEAD"), out.Lacks)
 	}
-	var unmerged []string // work of items that failed
 	for _, branch := range out.Kept {
 		if out.earlier[branch] {
 			fmt.Fprintf(o.err, "bide: branch %s stays: it has what an earlier attempt did, and the item has succeeded since; remove it with: bide worktree clean %s --force\n", branch, shortRun(id))
-			continue
 		}
-		unmerged = append(unmerged, branch)
 	}
 	if len(unmerged) > 0 {
 		left := o.tellFailed(id, unmerged, letters, out.Commits > 0)
