@@ -32,6 +32,8 @@ func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
 	switch {
 	case matrix == nil:
 		return nil, "left out: it has no matrix"
+	case mostCombinations < sizeOf(matrix):
+		return nil, fmt.Sprintf("left out: it has more than %d combinations", mostCombinations)
 	case matrix.Kind != yaml.MappingNode || hasExpression(matrix):
 		return nil, "left out, as GitHub makes its list while it runs: write map: with input: {command: …}, a command that prints one item a line, and the steps below its agent_template:"
 	}
@@ -41,6 +43,21 @@ func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
 		return nil, "left out: its matrix has no combination"
 	}
 	return x, ""
+}
+
+// mostCombinations bounds those of a matrix: GitHub itself runs 256 at most.
+const mostCombinations = 10_000
+
+// sizeOf gives how many combinations the lists of a matrix have, or a number above
+// mostCombinations.
+func sizeOf(matrix *yaml.Node) int {
+	n := 1
+	for i := 0; i+1 < len(matrix.Content); i += 2 {
+		if key := matrix.Content[i].Value; key != "include" && key != "exclude" && n <= mostCombinations {
+			n *= max(1, len(matrix.Content[i+1].Content))
+		}
+	}
+	return n
 }
 
 // combinations are the combinations of a matrix: every value with every other, without those
