@@ -218,9 +218,9 @@ func axe(t *testing.T, ctx context.Context, what string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In one call, as a page may load itself anew between two.
-	js := string(script) + `
-;axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, at: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " | " + n.any.map(a => a.message).join("; ").slice(0, 200))}))))`
+	// In one call, as a page may load itself again between two; it may be doing so now.
+	js := `new Promise(r => document.readyState === "complete" ? r() : addEventListener("load", r)).then(() => { ` + string(script) + `
+;return axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, at: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " | " + n.any.map(a => a.message).join("; ").slice(0, 200))}))))})`
 	found := eval[string](t, ctx, js)
 	var list []any
 	if err := json.Unmarshal([]byte(found), &list); err != nil {

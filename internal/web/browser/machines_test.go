@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,11 +46,12 @@ func TestMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(end)
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +97,16 @@ func TestMachines(t *testing.T) {
 		}
 		say(state(text))
 		until(t, ctx, says) // without a reload
+	}
+	// Without a connection the head of a page says so, and nothing of it is under another.
+	do(t, ctx, chromedp.Navigate(origin+"/"))
+	end()
+	until(t, ctx, `document.querySelector("#link").textContent === "○ not connected"`)
+	for _, width := range []int64{1360, 390, 320} {
+		do(t, ctx, chromedp.EmulateViewport(width, 800))
+		if wrong := eval[string](t, ctx, crowded); wrong != "" {
+			t.Errorf("not connected, %d pixels wide:\n%s", width, wrong)
+		}
 	}
 }
 

@@ -73,7 +73,10 @@ const [, topic, at] = /^(.+)=(\d+)$/.exec(document.body.dataset.live || "") || [
 const link = document.querySelector<HTMLElement>("#link")!;
 
 function connected(up: boolean): void {
-  link.textContent = up ? "● live" : "○ not connected";
+  const word = document.createElement("span");
+  word.textContent = up ? " live" : " not connected";
+  link.replaceChildren(up ? "●" : "○", word);
+  link.title = word.textContent.trim(); // a phone has no room for it
   link.classList.toggle("off", !up);
 }
 
