@@ -212,6 +212,8 @@ func unescapeANSI(s string) (string, bool) {
 		switch {
 		case err != nil:
 			return "", false
+		case c == 0: // ends the text
+			return b.String(), true
 		case multibyte || c < utf8.RuneSelf:
 			b.WriteRune(c)
 		default:

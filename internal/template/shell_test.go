@@ -291,6 +291,7 @@ func TestRefusedPlaces(t *testing.T) {
 		`sh -c "${x}"`:                          "which command runs",
 		`$'s\x68' -c "${x}"`:                    "which command runs",
 		`sh $'\x2dc' "${x}"`:                    "which command runs",
+		`$'sh\x00y' -c "${x}"`:                  "which command runs",
 		"sh -c ${x}":                            "which command runs",
 		`eval "${x}"`:                           "which command runs",
 		"eval ${x}":                             "which command runs",
