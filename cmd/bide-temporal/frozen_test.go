@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -14,9 +13,7 @@ import (
 // has ended more items or the run waits for it, and continues then: with what it was about to
 // record, too. Nothing that was accepted is lost or counted twice, and the store is whole.
 func TestFrozenWorker(t *testing.T) {
-	if os.Getenv("BIDE_CLUSTER") != "long" {
-		t.Skip("left out of the short form: BIDE_CLUSTER=long")
-	}
+	onlyLong(t)
 	t.Parallel()
 	const items, slots, freezes = 2000, 2, 4
 	s := newSite(t, `

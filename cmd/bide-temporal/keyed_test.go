@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,9 +13,7 @@ import (
 // given another store runs nothing of it. Only in the long form; TestCrypt and
 // TestAllowedStores are the short one.
 func TestKeyedWorkers(t *testing.T) {
-	if os.Getenv("BIDE_CLUSTER") != "long" {
-		t.Skip("left out of the short form: BIDE_CLUSTER=long")
-	}
+	onlyLong(t)
 	t.Parallel()
 	s := newSite(t, `
 name: keyed

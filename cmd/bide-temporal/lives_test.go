@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,9 +14,7 @@ import (
 // the run stays as it is, and the first server's part of it ends and says why. Only in
 // the long form; TestLifeIsOver and TestOrderModel are the short one.
 func TestTwoServers(t *testing.T) {
-	if os.Getenv("BIDE_CLUSTER") != "long" {
-		t.Skip("left out of the short form: BIDE_CLUSTER=long")
-	}
+	onlyLong(t)
 	t.Parallel()
 	const items, slots = 1500, 2
 	s := newSite(t, `

@@ -80,6 +80,14 @@ func newSite(t *testing.T, text string, items int) *site {
 	return s
 }
 
+// onlyLong leaves a test out of the short form.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv("BIDE_CLUSTER") != "long" {
+		t.Skip("left out of the short form: BIDE_CLUSTER=long")
+	}
+}
+
 // ports is the last port that a test got.
 var ports atomic.Int32
 
@@ -459,9 +467,7 @@ map:
 // TestOutage: the server is away for 30 s while an item of two minutes runs: the item
 // is not ended, and its result counts. Only in the long form.
 func TestOutage(t *testing.T) {
-	if os.Getenv("BIDE_CLUSTER") != "long" {
-		t.Skip("left out of the short form: BIDE_CLUSTER=long")
-	}
+	onlyLong(t)
 	t.Parallel()
 	s := newSite(t, `
 name: outage

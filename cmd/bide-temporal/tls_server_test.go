@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// before is what stands before a server: it takes who has the key, unless it takes nobody.
+// before is a proxy in front of a server: it lets calls with the key pass, unless it refuses all.
 type before struct {
 	proxy   *httputil.ReverseProxy
 	key     string
@@ -90,9 +90,7 @@ reduce:
 // TestNamespaceIsGone: a worker ends, with an error, when the server does not know its
 // namespace any more: one that lives on would only seem to work. It takes two minutes.
 func TestNamespaceIsGone(t *testing.T) {
-	if os.Getenv("BIDE_CLUSTER") != "long" {
-		t.Skip("left out of the short form: BIDE_CLUSTER=long")
-	}
+	onlyLong(t)
 	t.Parallel()
 	s := newSite(t, "name: none\ncommands: [{shell: 'true'}]\n", 0)
 	program, err := serverProgram()

@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// patience is how long a call may take, with all tries, beside the bytes of an object, of
-	// which slowest go in a second at least. silence is how long nothing may come of one try: a
-	// connection may be dead without a word, and another one is tried then.
+	// patience is how long a call may take with all its tries, without the time for the bytes
+	// of an object, of which at least slowest are sent in a second. silence is how long a try
+	// may receive nothing: its connection may be dead, and the next try opens another one.
 	patience = time.Minute
 	silence  = 15 * time.Second
 	slowest  = 100_000

@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// impatient gives the objects below a prefix of the bucket to who waits a moment only.
+// impatient opens the objects below a prefix of the bucket, and waits only a moment for each answer.
 func (s *server) impatient(t *testing.T, moment time.Duration) *objects {
 	t.Helper()
 	o := s.open(t, "runs", "p")
