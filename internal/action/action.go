@@ -44,7 +44,7 @@ type Call struct {
 	Summary string
 	Input   []byte // standard input; nil: nothing
 	// Pipe is a file to which a shell that knows it (bash) writes how each command of the
-	// last pipe of a shell text ended; "": nobody asks.
+	// last pipe of a shell text ended, which fails if one of them did; "": nobody asks.
 	Pipe string
 	// Stdin is the standard input of a command in place of Input, Terminal its
 	// terminal; nil: none.
@@ -122,6 +122,9 @@ type Result struct {
 	// Cut says that Output is the beginning of an answer that was too long, and that nothing
 	// reads.
 	Cut bool
+	// Unsure says that a command in a pipe may have failed, as the shell does not say how
+	// each of them ended (see Call.Pipe).
+	Unsure bool
 	// Incomplete says that a score was missed and the file lets that pass.
 	Incomplete bool
 	// Set are the variables that the command set, names and values.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/classify"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -37,18 +36,11 @@ func (w *World) shell(ctx context.Context, a *workflow.Shell, c *Call) (Result, 
 			return w.command(ctx, c, argv[0], argv, env, c.Input, strings.Join(argv, " "))
 		}
 	}
-	return w.command(ctx, c, "sh", []string{"sh", "-c", tellingPipe(c.Pipe) + cmd.Line()}, env, c.Input, cmd.Line())
-}
-
-// tellingPipe is a text to put before a shell text. At its end, bash then writes to a file how
-// each command of its last pipe ended. The meaning of the text stays the same; with pipefail,
-// its conditions would change.
-func tellingPipe(file string) string {
-	if file == "" {
-		return ""
+	res, err := w.command(ctx, c, "sh", []string{"sh", "-c", tellingPipe(c.Pipe) + cmd.Line()}, env, c.Input, cmd.Line())
+	if c.Pipe != "" && err == nil {
+		res.Unsure, err = failedInPipe(c.Pipe, cmd.Line(), res.Stderr)
 	}
-	told := `echo "${PIPESTATUS[*]}" > ` + diag.ShellQuote(file)
-	return `if [ -n "${BASH_VERSION-}" ]; then trap ` + diag.ShellQuote(told) + ` EXIT; fi; `
+	return res, err
 }
 
 // Command runs an argument vector as a step would, with input on its standard

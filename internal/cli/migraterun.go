@@ -6,8 +6,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/pattern"
-	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -120,7 +120,7 @@ func (g *githubScope) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, comme
 			flags = "-eo pipefail"
 		}
 		t, err := template.Parse(text)
-		same := err == nil && t.Portable() && (shell == "" || !step.Piped(text))
+		same := err == nil && t.Portable() && (shell == "" || !action.Piped(text))
 		text = forShell(text, env)
 		if same {
 			text = endsAtFailure(text)

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
@@ -17,9 +16,8 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// This file runs the command that gives the items. A shell reports of a pipe how its last
-// command ended, so that a list whose source failed would pass for a short one, or for a
-// night with nothing to do: what the others wrote and how they ended is looked at too.
+// This file runs the command that gives the items. What it wrote is looked at too, as a list
+// whose source failed would pass for a short one, or for a night with nothing to do.
 
 // inputFiles are the names of the files that hold the outputs of inputs' commands,
 // as they are: secrets too.
@@ -49,11 +47,7 @@ func (l *List) commandInput(ctx context.Context, p step.Place, text *template.Te
 	pipe := f.Name() + ".pipe"
 	clean = func() { _ = errors.Join(os.Remove(f.Name()), os.Remove(pipe)) } // a leftover goes when the run is resumed, or with its directory
 	res, err := command(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f, Pipe: pipe, Mask: l.Executor.Values.Mask()})
-	if err == nil {
-		_, silent := os.Stat(pipe)
-		l.piped = silent != nil && step.Piped(text.String())
-		err = failedInPipe(pipe, res.Stderr)
-	}
+	l.unsure = res.Unsure
 	l.record(p, res, err)
 	// A list that is not all there must not pass for a shorter one.
 	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
@@ -77,28 +71,6 @@ func (l *List) record(p step.Place, res action.Result, err error) {
 	if err := l.Executor.Recorder.Record(e); err != nil {
 		l.Executor.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
 	}
-}
-
-// failedInPipe is the error of the last pipe of a command of which another command than the
-// last failed. It is known where the shell says it (see action.Call). That the reader had
-// enough (SIGPIPE) is no failure, nor is what grep reports of a text without a match.
-func failedInPipe(name, stderr string) error {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return nil // the shell does not say
-	}
-	for _, status := range strings.Fields(string(b)) {
-		switch {
-		case status == "0" || status == "141" || status == "1" && stderr == "":
-			continue
-		}
-		end := ""
-		if stderr != "" {
-			end = ": " + stderr
-		}
-		return fmt.Errorf("a command in the pipe ended with exit status %s, so that the list may not be whole%s", status, end)
-	}
-	return nil
 }
 
 // enough gives the items, and ends with an error where they are fewer than the map must

@@ -34,7 +34,7 @@ type List struct {
 	// knows them before the run.
 	Command func() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error)
 
-	piped bool // see step.Listed, of the command that was run last
+	unsure bool // see step.Listed, of the command that was run last
 }
 
 // ErrUnread says that the run itself makes the work items, so that nobody knows them
@@ -68,7 +68,7 @@ func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.
 			l.Executor.Note("%s", why)
 		}
 	}
-	if doubt := (step.Listed{Read: spec.Seen.Items, Said: said, Piped: l.piped}).Doubt(); doubt != "" {
+	if doubt := (step.Listed{Read: spec.Seen.Items, Said: said, Unsure: l.unsure}).Doubt(); doubt != "" {
 		l.Executor.Note("the command of map.input %s", doubt)
 	}
 	return n, nil

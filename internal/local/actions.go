@@ -75,6 +75,11 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 		}
 		at.Env = append(slices.Clip(at.Env), "BIDE_OUTPUT="+vars, "PRODIGY_OUTPUT="+vars)
 	}
+	if c.Listing {
+		if at.Pipe, err = a.variables.next(a.Recorder.Journal.ProcDir()); err != nil {
+			return action.Result{}, err
+		}
+	}
 	if isAgent {
 		at.MaxCost, at.OnUsage = c.MaxCost, c.Used
 		at.OnMessage = func(m action.Message) { a.message(c, m) }

@@ -142,7 +142,7 @@ func (x *Executor) leafWithin(ctx context.Context, p Place, s *workflow.Step, a 
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, inputError("stall_timeout: %w", err)
 	}
-	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Priority: s.Priority, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
+	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Priority: s.Priority, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Listing: p.Listing, Stall: stall}
 	c.Scope, c.Environ = x.View(ctx, at), at.Env
 	if p.Alone && !p.Quiet {
 		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }

@@ -81,9 +81,10 @@ type Place struct {
 	// (timeout_config.command_timeouts).
 	Limits map[string]time.Duration
 	// Tried is what the attempt at the step around knows of the ones before it.
-	Tried Tried
-	Quiet bool   // output is not passed on live
-	For   string // the value that the round of the foreach around is for, in short
+	Tried   Tried
+	Quiet   bool   // output is not passed on live
+	Listing bool   // what it prints is a list, see Call
+	For     string // the value that the round of the foreach around is for, in short
 	// Alone: nothing else runs while a step does, so that it can have the terminal.
 	Alone bool
 	// Keep records the variables that steps of a work item set, so that a resume

@@ -332,12 +332,12 @@ func (p Place) begunUnrecorded(a *workflow.Foreach) bool {
 
 // foreachItems gives the values that the list of a foreach has now.
 func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, err error) {
-	var said string // by the command, on standard error
+	var got Listed
 	switch {
 	case a.Input != nil:
 		list, err = x.foreachFile(ctx, p, a)
 	case a.Text != nil:
-		list, said, err = x.foreachText(ctx, p, a, path)
+		list, got, err = x.foreachText(ctx, p, a, path)
 	default:
 		for _, e := range a.List {
 			v, eerr := action.Expand(e, x.View(ctx, p))
@@ -358,7 +358,7 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 	if err != nil {
 		return nil, inputError("min_items: %w", err)
 	}
-	got := Listed{Items: len(list), Read: len(list), Said: said}
+	got.Items, got.Read = len(list), len(list)
 	if limit > 0 && len(list) > limit {
 		list = list[:limit]
 		got.Items = limit
@@ -366,7 +366,7 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 	if err := got.Enough(least, a.MinItems.Set, "beside do"); err != nil {
 		return nil, err
 	}
-	if got.Piped = a.Text != nil && Piped(a.Text.String()); got.Doubt() != "" {
+	if got.Doubt() != "" {
 		x.noteAt(p, "the command of %s %s", path, got.Doubt())
 	}
 	return list, nil
@@ -393,8 +393,8 @@ func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach
 }
 
 // foreachText gives the values of a text: those of the list that it names, or
-// the lines of the command that it is. said is what the command wrote to standard error.
-func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, said string, err error) {
+// the lines of the command that it is, of which got says what is known of them.
+func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, got Listed, err error) {
 	if v, ok := a.Text.Value(x.View(ctx, p)); ok {
 		switch v := v.V.(type) {
 		case []any:
@@ -407,29 +407,29 @@ func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach
 		}
 		for _, e := range list {
 			if s, ok := e.(string); ok && mask.IsLeftOut(s) {
-				return nil, "", inputError("values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
+				return nil, got, inputError("values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
 			}
 		}
-		return list, "", nil
+		return list, got, nil
 	}
 	step := &workflow.Step{Path: path + ".items", Action: &workflow.Shell{Text: a.Text}}
 	q := p
-	q.Quiet, q.Alone = true, false // what it prints are the items
+	q.Quiet, q.Listing, q.Alone = true, true, false
 	res, err := x.leafWithin(ctx, q, step, step.Action, p.Path(step.Path), 1, 0)
 	if err != nil {
-		return nil, "", fmt.Errorf("the command of its items: %w", err)
+		return nil, got, fmt.Errorf("the command of its items: %w", err)
 	}
 	text, err := x.Actions.Output(ctx, res)
 	if err != nil {
-		return nil, "", err
+		return nil, got, err
 	}
-	said = x.Tail(res.Stderr)
+	got.Said, got.Unsure = x.Tail(res.Stderr), res.Unsure
 	if v, err := value.Parse(text); err == nil {
 		if list, ok := v.([]any); ok {
-			return list, said, nil
+			return list, got, nil
 		}
 	}
-	return lines(string(text)), said, nil
+	return lines(string(text)), got, nil
 }
 
 // lines gives the lines of a text that are not blank.

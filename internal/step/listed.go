@@ -3,7 +3,6 @@ package step
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 )
@@ -14,7 +13,8 @@ type Listed struct {
 	Read  int    // that there were before some were left out
 	Why   string // why there are none, where that is known
 	Said  string // what the command that gave them wrote to standard error
-	Piped bool   // it has a pipe, and the shell does not say how all commands of that ended
+	// Unsure says that a command in its pipe may have failed (see action.Result).
+	Unsure bool
 }
 
 // Enough is nil where the items are as many as there must be. A command that gave none and
@@ -41,11 +41,8 @@ func (l Listed) Enough(least int, mayBeNone bool, where string) error {
 // Doubt is what is to be told of items that may not be all, as a command of a pipe may have
 // failed; "" where nothing speaks for that.
 func (l Listed) Doubt() string {
-	if !l.Piped || l.Said == "" || l.Read == 0 {
+	if !l.Unsure || l.Said == "" || l.Read == 0 {
 		return ""
 	}
 	return fmt.Sprintf("wrote to standard error: %s; of a pipe, sh reports only how the last command ended, so that the %s may not be all", l.Said, diag.Count(l.Read, "item"))
 }
-
-// Piped says whether there may be a pipe in a text for a shell.
-func Piped(text string) bool { return strings.Contains(strings.ReplaceAll(text, "||", ""), "|") }

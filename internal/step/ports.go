@@ -90,6 +90,9 @@ type Call struct {
 	Quiet   bool // output is not passed on live
 	Unread  bool // nothing but a person reads the output
 	Alone   bool // nothing else runs at the same time
+	// Listing says that what it prints is a list, so that each command of its last pipe must
+	// succeed.
+	Listing bool
 	// Read reports whether something other than a person reads the output, where
 	// the call is alone.
 	Read func() bool
