@@ -88,7 +88,7 @@ func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.Home
 	if activity.GetInfo(ctx).TaskQueue == laneQueue { // on the worker's own queue, the task takes none of its slots
 		defer a.worker.Work.Slot()()
 	}
-	ctx, _, end := a.alive(ctx, t.Run, homeBeat)
+	ctx, _, end := a.alive(ctx, t.Run, beatOf(t))
 	defer end()
 	out, err := a.worker.Home(ctx, t)
 	return out, final(err)

@@ -13,9 +13,11 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/stretchr/testify/mock"
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	temporalsdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	temporal "go.temporal.io/sdk/workflow"
@@ -33,6 +35,8 @@ type lanesOnPaper struct {
 	slow       func(cluster.Lease) bool // leases whose first item takes longer than they are to; nil: none
 
 	recordTakes time.Duration // how long the store takes
+	// after does the tasks after the map; nil: they succeed.
+	after func(context.Context, cluster.HomeTask) (cluster.HomeDone, error)
 
 	mu       sync.Mutex
 	ended    map[int][]time.Duration  // by item: when, since the beginning
@@ -71,13 +75,16 @@ func newLanesOnPaper(t *testing.T, cfg policy.Config, items, rounds int) *lanesO
 	p.env.OnActivity(adoptActivity, mock.Anything, mock.Anything).Return(func(_ context.Context, l cluster.Lease) (cluster.Settled, error) {
 		return cluster.Settled{Prefix: cluster.Prefix{Log: l.Log}}, nil
 	})
-	p.env.OnActivity(homeActivity, mock.Anything, mock.Anything).Return(func(_ context.Context, h cluster.HomeTask) (cluster.HomeDone, error) {
+	p.env.OnActivity(homeActivity, mock.Anything, mock.Anything).Return(func(ctx context.Context, h cluster.HomeTask) (cluster.HomeDone, error) {
+		if h.After && p.after != nil {
+			return p.after(ctx, h)
+		}
 		done := cluster.HomeDone{Status: event.Succeeded, Prefix: cluster.Prefix{Log: h.Log}}
 		if h.Halt == cluster.Interrupted {
 			done.Status = event.Interrupted
 		}
 		if !h.After {
-			done.Status, done.Config, done.State = event.Running, &p.cfg, m.State()
+			done.Status, done.Queue, done.Config, done.State = event.Running, "first", &p.cfg, m.State()
 		}
 		return done, nil
 	})
@@ -289,5 +296,54 @@ func TestHandOverStops(t *testing.T) {
 		if n := len(p.ended); n > 4*(ms/700+2) {
 			t.Errorf("stopped after %d ms, and %d items ended", ms, n)
 		}
+	}
+}
+
+// TestReadsFirst: where the worker that keeps a copy of the run is gone, another one reads
+// what there is, in a task of its own that may be silent for a few seconds only, and is the
+// first to get the steps after the map.
+func TestReadsFirst(t *testing.T) {
+	p := newLanesOnPaper(t, policy.Config{MaxParallel: 2}, 4, 1<<30)
+	p.lane(func(cluster.Lease) bool { return true }, time.Second, 10)
+	gone, silent := temporalsdk.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil), temporalsdk.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)
+	type asked struct {
+		queue string
+		read  bool
+	}
+	answers := []struct {
+		asked
+		done cluster.HomeDone
+		err  error
+	}{
+		{asked: asked{"first", false}, err: gone},
+		{asked: asked{laneQueue, true}, err: silent}, // it was killed while it read
+		{asked: asked{laneQueue, true}, done: cluster.HomeDone{Queue: "second"}},
+		{asked: asked{"second", false}, err: gone}, // it was killed when it had
+		{asked: asked{laneQueue, true}, done: cluster.HomeDone{Queue: "third"}},
+		{asked: asked{"third", false}, err: silent}, // and the third amid the steps
+		{asked: asked{laneQueue, true}, done: cluster.HomeDone{Queue: "fourth"}},
+		{asked: asked{"fourth", false}, done: cluster.HomeDone{Status: event.Succeeded}},
+	}
+	n := 0
+	p.after = func(ctx context.Context, h cluster.HomeTask) (cluster.HomeDone, error) {
+		if n == len(answers) {
+			return cluster.HomeDone{}, errors.New("asked once more")
+		}
+		a := answers[n]
+		if got := (asked{activity.GetInfo(ctx).TaskQueue, h.Read}); got != a.asked {
+			t.Errorf("task %d: %+v, want %+v", n, got, a.asked)
+		}
+		n++
+		a.done.Prefix = cluster.Prefix{Log: h.Log}
+		return a.done, a.err
+	}
+	p.env.OnActivity(adoptHome, mock.Anything, mock.Anything).Return(func(_ context.Context, h cluster.HomeTask) (cluster.HomeLeft, error) {
+		return cluster.HomeLeft{Prefix: cluster.Prefix{Log: h.Log}}, nil
+	})
+	if beatOf(cluster.HomeTask{After: true, Read: true}) >= homeBeat {
+		t.Error("who reads may be silent for as long as who runs steps")
+	}
+	if status := p.do(); status != event.Succeeded || n != len(answers) {
+		t.Errorf("%s after %d tasks", status, n)
 	}
 }

@@ -55,6 +55,9 @@ const (
 	// the run.
 	homeWait  = 10 * time.Second
 	shortBeat = 15 * time.Second
+	// readBeat is how long a worker may be silent that only reads. It is so short that a run
+	// is never without news for 15 seconds, and reading anew does no harm.
+	readBeat = 8 * time.Second
 )
 
 // manyEvents is after how many events an execution hands over to the next, whatever the
@@ -222,11 +225,13 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		}
 		actx, cancel := workflow.WithCancel(ctx)
 		r.cancelHome = cancel
+		done = cluster.HomeDone{}
 		if r.stopping {
 			cancel()
 			actx, _ = workflow.NewDisconnectedContext(ctx) // t.Halt or the store says that the run stops
 		}
-		opt := once(laneQueue, homeBeat)
+		t.Read = t.After && r.HomeQueue == "" && workflow.GetVersion(ctx, "read-first", workflow.DefaultVersion, 1) > workflow.DefaultVersion
+		opt := once(laneQueue, beatOf(t))
 		if t.After && r.HomeQueue != "" {
 			opt.TaskQueue, opt.ScheduleToStartTimeout = r.HomeQueue, homeWait
 		}
@@ -237,6 +242,11 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		r.HomeQueue = ""
 		switch {
 		case elsewhere:
+			try--
+			continue
+		case err == nil && t.Read && done.Status == "":
+			r.order.Accept(done.Prefix, workflow.Now(ctx))
+			r.HomeQueue = done.Queue
 			try--
 			continue
 		case err == nil && !done.Moved:
@@ -284,6 +294,14 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		r.order.Tell(workflow.Now(ctx), end)
 		return done, r.flush(ctx)
 	}
+}
+
+// beatOf gives how long the worker of a home task may be silent.
+func beatOf(t cluster.HomeTask) time.Duration {
+	if t.Read {
+		return readBeat
+	}
+	return homeBeat
 }
 
 // notStarted reports whether an activity ended because no worker began it.

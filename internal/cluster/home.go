@@ -30,6 +30,9 @@ type HomeTask struct {
 	// stopped.
 	After bool              `json:"after,omitempty"`
 	Halt  policy.StopReason `json:"halt,omitempty"`
+	// Read says, beside After, that the worker is only to make the copy of the run that these
+	// steps need, and to keep it. A worker that has no queue of its own does them as well.
+	Read bool `json:"read,omitempty"`
 	// Stop says that the run is to stop. If the store is full, nothing else may say so.
 	Stop bool `json:"stop,omitempty"`
 	// Spent is the time since this life of the run began.
@@ -40,7 +43,7 @@ type HomeTask struct {
 type HomeDone struct {
 	Prefix
 	// Status is how the run ended. It is running if the map is next, or if another worker
-	// is to continue because this one leaves.
+	// is to continue because this one leaves; "" says that the run has only been read.
 	Status string `json:"status"`
 	Moved  bool   `json:"moved,omitempty"`
 	// Queue is the queue on which this worker gets the task after the map, for which it
@@ -74,12 +77,21 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 			err = errors.Join(err, cerr)
 		}
 	}()
+	tell := func(items int) error {
+		return log.record([]event.Event{{Type: event.Note, Time: time.Now(), Message: fmt.Sprintf("a worker reads what lanes have recorded: %s so far", diag.Count(items, "item"))}})
+	}
+	if t.Read && w.Queue != "" {
+		if err := w.keep(ctx, store, t, tell); err != nil {
+			return HomeDone{}, err
+		}
+		done := HomeDone{Queue: w.Queue}
+		done.Prefix, err = log.close()
+		log = nil
+		return done, err
+	}
 	home, kept := w.take(ctx, store, t)
 	if !kept {
-		home, err = w.copyOf(ctx, store, t.Run, nil, func(items int) error {
-			return log.record([]event.Event{{Type: event.Note, Time: time.Now(), Message: fmt.Sprintf("a worker reads what lanes have recorded: %s so far", diag.Count(items, "item"))}})
-		})
-		if err != nil {
+		if home, err = w.copyOf(ctx, store, t.Run, nil, tell); err != nil {
 			return HomeDone{}, err
 		}
 	}
@@ -133,7 +145,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	}
 	if h.out.Config != nil && w.Queue != "" {
 		h.out.Queue = w.Queue
-		w.keep(store, t)
+		_ = w.keep(ctx, store, t, nil) // the worker that needs a copy makes one, and reports why it cannot
 	}
 	return h.out, nil
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,8 +14,9 @@ import (
 
 // The task after a map needs all that the lanes have recorded. The worker that did the task
 // before the map keeps its copy of the run up to date in the meantime, and is the first to
-// be offered the task after it: then almost nothing is left to read. Any other worker can
-// do that task as well, but reads everything.
+// be offered the task after it: then almost nothing is left to read. Where it is gone, another
+// one reads everything first (HomeTask.Read). That is a task of its own, as it may be silent
+// for a shorter time than a step: nothing is lost if it begins anew.
 
 // keepEvery is how often such a copy takes over what is new.
 const keepEvery = 2 * time.Second
@@ -29,16 +31,20 @@ type keptCopy struct {
 }
 
 // keep keeps a copy of a run up to date until it is taken, or until the run or its life has
-// ended.
-func (w *Worker) keep(store Store, t HomeTask) {
+// ended. If tell is not nil, the copy has all that the store has when keep returns, and tell
+// is called with the number of items so far if that takes long.
+func (w *Worker) keep(ctx context.Context, store Store, t HomeTask, tell func(items int) error) error {
 	home, j, err := w.emptyCopy(store, t.Run)
-	if err == nil {
-		err = j.Close()
+	if err != nil {
+		return err
+	}
+	if err = j.Close(); err == nil && tell != nil {
+		err = refreshTelling(ctx, home, t.Run, tell)
 	}
 	if err != nil {
-		return // the worker that needs a copy makes one, and reports why it cannot
+		return errors.Join(err, discard(home.Dir))
 	}
-	ctx, end := context.WithCancel(context.Background())
+	kept, end := context.WithCancel(context.Background())
 	k := &keptCopy{home: home, end: end, done: make(chan struct{})}
 	key := lifeKey(store, t.Run, t.Life)
 	w.mu.Lock()
@@ -53,16 +59,16 @@ func (w *Worker) keep(store Store, t HomeTask) {
 		tick := time.NewTicker(keepEvery)
 		defer tick.Stop()
 		for {
-			if k.err = refresh(ctx, home, t.Run); k.err != nil || k.over(store, t) {
+			if k.err = refresh(kept, home, t.Run); k.err != nil || k.over(store, t) {
 				break
 			}
 			select {
-			case <-ctx.Done():
+			case <-kept.Done():
 				return
 			case <-tick.C:
 			}
 		}
-		if ctx.Err() == nil { // nobody has taken it
+		if kept.Err() == nil { // nobody has taken it
 			w.mu.Lock()
 			if w.copies[key] == k {
 				delete(w.copies, key)
@@ -71,6 +77,7 @@ func (w *Worker) keep(store Store, t HomeTask) {
 			_ = discard(home.Dir) // what is left is removed with the worker's other files
 		}
 	}()
+	return nil
 }
 
 // over reports whether nobody will need the copy any more.

@@ -15,8 +15,14 @@ import (
 
 // TestKept: the worker that did what comes before the map does what follows it without
 // reading anew what it has read meanwhile: it need not even be there any more. Another one
-// reads everything, and tells how far it is.
+// reads everything, and tells how far it is. So does one that was asked to read first, and is
+// as good from then on.
 func TestKept(t *testing.T) {
+	t.Run("since before the map", func(t *testing.T) { testKept(t, false) })
+	t.Run("read after it", func(t *testing.T) { testKept(t, true) })
+}
+
+func testKept(t *testing.T, anew bool) {
 	was := tellEvery
 	tellEvery = 0
 	defer func() { tellEvery = was }()
@@ -57,8 +63,21 @@ func TestKept(t *testing.T) {
 		c.Recorded()
 	}
 	after := HomeTask{Run: run, Store: task.Store, Life: 1, Log: "home-1-2", After: true, Halt: Interrupted}
-	if _, err := s.workers[1].Home(t.Context(), after); err != nil { // it has to record the end of a run that was stopped
+	reader := s.workers[1]
+	if anew {
+		if reader, err = NewWorker(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = reader.Close() }) // what the test asks for, it has asked by then
+		w = reader
+		w.Queue, after.Halt, after.Read = "of the other", "", true
+	}
+	done, err := reader.Home(t.Context(), after)
+	if err != nil { // it has to record the end of a run that was stopped
 		t.Fatal(err)
+	}
+	if want := map[bool]HomeDone{true: {Queue: w.Queue}, false: {Status: event.Interrupted}}[anew]; done.Queue != want.Queue || done.Status != want.Status || done.Log != after.Log || done.Length == 0 {
+		t.Errorf("%+v", done)
 	}
 	told := 0
 	_, err = shared.readLog(after.Log, 0, -1, func(text []byte, _ int64) error {
@@ -86,7 +105,7 @@ func TestKept(t *testing.T) {
 		t.Error("a worker that has not read the logs does without them")
 	}
 	after.Log = "home-1-4"
-	done, err := w.Home(context.Background(), after)
+	done, err = w.Home(context.Background(), after)
 	if err != nil || done.Status != event.Succeeded {
 		t.Fatalf("%+v, %v", done, err)
 	}

@@ -258,15 +258,19 @@ func (f *fold) all(ctx context.Context) error {
 	return writeFile(f.path, text)
 }
 
-// tellEvery is how often a fold that takes long reports its progress.
-var tellEvery = 5 * time.Second
+// tellEvery is how often a fold that takes long reports its progress, and tellFirst is after
+// how long it does so first.
+var (
+	tellEvery = 3 * time.Second
+	tellFirst = time.Second
+)
 
 // progress reports how far the fold has come.
 func (f *fold) progress() error {
 	switch {
 	case f.tell == nil:
 	case f.heard.IsZero():
-		f.heard = time.Now()
+		f.heard = time.Now().Add(min(tellFirst, tellEvery) - tellEvery)
 	case time.Since(f.heard) >= tellEvery:
 		f.heard = time.Now()
 		return f.tell(f.ended)
