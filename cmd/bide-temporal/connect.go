@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ import (
 
 // connect connects to the server that TEMPORAL_* and the configuration file name.
 func connect(logs io.Writer) (client.Client, error) {
-	opt, err := envconfig.LoadDefaultClientOptions()
+	opt, err := options()
 	if err != nil {
 		return nil, fmt.Errorf("the connection to Temporal (TEMPORAL_*): %w", err)
 	}
@@ -36,6 +37,23 @@ func connect(logs io.Writer) (client.Client, error) {
 		return nil, notConnected(address, err, opt.ConnectionOptions.TLS != nil)
 	}
 	return conn, nil
+}
+
+// options are those of the environment and of the configuration file. A certificate that is
+// renewed on the disk is the one of the next connection.
+func options() (client.Options, error) {
+	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
+	if err != nil {
+		return client.Options{}, err
+	}
+	opt, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
+	if own, t := profile.TLS, opt.ConnectionOptions.TLS; err == nil && t != nil && own != nil && own.ClientCertPath != "" {
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(own.ClientCertPath, own.ClientKeyPath)
+			return &cert, err
+		}
+	}
+	return opt, err
 }
 
 // notConnected says why there is no connection, and what to do about it. For a handshake

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -182,5 +183,51 @@ func TestConnectionIsRefused(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestRenewedCertificate: a worker whose certificate is renewed on the disk shows the new one
+// when it connects again.
+func TestRenewedCertificate(t *testing.T) {
+	withoutServer(t)
+	a := newAuthority(t)
+	address := front(t, &tls.Config{Certificates: []tls.Certificate{a.server("127.0.0.1", time.Hour)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool()},
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(r.TLS.PeerCertificates[0].Raw) }))
+	cert, key := a.client(time.Hour)
+	t.Setenv("TEMPORAL_ADDRESS", address)
+	t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(t.TempDir(), "none.toml"))
+	t.Setenv("TEMPORAL_TLS_SERVER_CA_CERT_PATH", a.file())
+	t.Setenv("TEMPORAL_TLS_CLIENT_CERT_PATH", cert)
+	t.Setenv("TEMPORAL_TLS_CLIENT_KEY_PATH", key)
+	opt, err := options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := func() []byte { // by the server, over a new connection
+		t.Helper()
+		c := http.Client{Transport: &http.Transport{TLSClientConfig: opt.ConnectionOptions.TLS, DisableKeepAlives: true}}
+		r, err := c.Get("https://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	was := seen()
+	newCert, newKey := a.client(time.Hour)
+	if err := errors.Join(os.Rename(newCert, cert), os.Rename(newKey, key)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	if now := seen(); bytes.Equal(was, now) || !bytes.Equal(now, block.Bytes) {
+		t.Error("the server saw the old certificate")
 	}
 }
