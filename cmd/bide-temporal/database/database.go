@@ -50,6 +50,9 @@ func Open(text string) (cluster.Objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it names no database: %w", secretless(err))
 	}
+	if c.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the default, which needs one connection for all: a pooler may give another
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	c.ConnConfig.ConnectTimeout = min(max(c.ConnConfig.ConnectTimeout, 5*time.Second), patience)
 	c.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { // what was created must be durable
 		_, err := c.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
@@ -100,6 +103,9 @@ func (o *objects) do(op, name string, limit time.Duration, f func(ctx context.Co
 		if try == o.tries || !passing(err) {
 			return o.fails(op, name, err)
 		}
+		if readOnly(err) {
+			o.pool.Reset() // another connection may be to the server that is the primary now
+		}
 		time.Sleep(wait)
 		wait = min(2*wait, time.Second)
 	}
@@ -119,9 +125,15 @@ type saidError struct{ error }
 // connection, of a server that starts or ends, or of two transactions that met.
 func passing(err error) bool {
 	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
-		return strings.HasPrefix(e.Code, "08") || strings.HasPrefix(e.Code, "40") || strings.HasPrefix(e.Code, "53") || strings.HasPrefix(e.Code, "57P")
+		return readOnly(err) || strings.HasPrefix(e.Code, "08") || strings.HasPrefix(e.Code, "40") || strings.HasPrefix(e.Code, "53") || strings.HasPrefix(e.Code, "57P")
 	}
 	return true
+}
+
+// readOnly reports whether a server takes no writes, as one that is not the primary any more.
+func readOnly(err error) bool {
+	e := (*pgconn.PgError)(nil)
+	return errors.As(err, &e) && e.Code == "25006"
 }
 
 // fails is an error of the database, with what was done to what, and what to do about it.
@@ -135,6 +147,8 @@ func (o *objects) fails(op, name string, err error) error {
 			text += ": set PGPASSWORD, or write the password to ~/.pgpass"
 		case e.Code == "3D000":
 			text += ": make it, with createdb"
+		case e.Code == "25006":
+			text += ": is it a standby? target_session_attrs=read-write and several hosts find the primary"
 		case e.Code == "42501":
 			text += ": its user needs the right to make the table " + table + ", or somebody makes it for him"
 		}

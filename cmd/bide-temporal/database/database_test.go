@@ -78,6 +78,34 @@ func TestDatabase(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("read-only for a moment, as behind a failover", func(t *testing.T) {
+		other := open(t, s.URL)
+		run := func(sql string) {
+			t.Helper()
+			if _, err := other.pool.Exec(context.Background(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(`ALTER ROLE bide SET default_transaction_read_only = on`)
+		o := open(t, s.URL)
+		n := 0
+		err := o.create("failover/x", text("x"), func(err error) error {
+			if n++; n == 1 {
+				if !readOnly(err) {
+					t.Errorf("%v", err)
+				}
+				run(`ALTER ROLE bide RESET default_transaction_read_only`)
+			}
+			return err
+		})
+		if err != nil || n != 2 {
+			t.Errorf("tried %d times: %v", n, err)
+		}
+		// A pooler may give each transaction another connection.
+		if err := o.pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_prepared_statements`).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d prepared statements, %v", n, err)
+		}
+	})
 	t.Run("no table, no right", func(t *testing.T) {
 		o := open(t, s.URL)
 		if _, err := o.pool.Exec(context.Background(), `CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE SCHEMA empty`); err != nil {
