@@ -113,10 +113,12 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	if len(steps.Content) == 0 {
 		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, name)
 	}
-	steps.FootComment = strings.Join(above, "\n")
+	foot := strings.Join(above, "\n")
 	if matrix != nil {
+		out.FootComment = foot // the encoder breaks the file with one below a list in a map
 		out.HeadComment = strings.Trim(strings.Join(append([]string{out.HeadComment}, matrix.write(m, out, steps)...), "\n"), "\n")
 	} else {
+		steps.FootComment = foot
 		out.Content = append(out.Content, yamlWord("commands"), steps)
 	}
 	var b bytes.Buffer
