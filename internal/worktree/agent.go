@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -366,14 +365,8 @@ func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, er
 // holds. In a clone, it also keeps what the agent left in the stash, on its own branches
 // and in its own worktrees.
 func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string) (k Kept, err error) {
-	log, err := os.ReadFile(s.headLog())
-	if err != nil || int64(len(log)) <= s.owner.Moves {
-		log = nil // without a log nobody can know
-	} else {
-		log = log[s.owner.Moves:]
-	}
 	seen := []string{s.owner.Base, tip}
-	for line := range strings.Lines(string(log)) {
+	for line := range strings.Lines(s.moves()) {
 		ids, what, _ := strings.Cut(line, "\t")
 		from, _, _ := strings.Cut(ids, " ")
 		if !strings.HasPrefix(what, "checkout: moving from ") || slices.Contains(seen, from) || strings.Trim(from, "0") == "" {

@@ -162,7 +162,7 @@ func TestEachPieceOfAWorktreeLost(t *testing.T) {
 			"agent/link": filepath.Join(a.Dir, ".git"), "agent/files": a.Dir,
 			"run/link": filepath.Join(run.Dir, ".git"), "run/files": run.Dir, "root": filepath.Dir(run.Dir),
 		}
-		for what, root := range map[string]string{"agent": admin, "run": own, "heads": filepath.Join(run.repo.common, headsDir)} {
+		for what, root := range map[string]string{"agent": admin, "run": own, "heads": filepath.Join(run.repo.common, "logs", "refs", "bide")} {
 			w.must(filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 				name, _ := filepath.Rel(root, path)
 				pieces[what+"/"+name] = path
@@ -180,7 +180,7 @@ func TestEachPieceOfAWorktreeLost(t *testing.T) {
 			var cases [][]lost
 			for _, name := range names {
 				for loss := range losses {
-					if long := os.Getenv("BIDE_ENUMERATE") != ""; long || name == "heads/r1/1" && loss == "gone" || rnd.IntN(24) == 0 {
+					if long := os.Getenv("BIDE_ENUMERATE") != ""; long || name == "heads/r1/pool/1" && loss == "gone" || rnd.IntN(24) == 0 {
 						cases = append(cases, []lost{{name, loss}})
 						if other := names[rnd.IntN(len(names))]; long {
 							cases = append(cases, []lost{{name, loss}, {other, slices.Collect(maps.Keys(losses))[rnd.IntN(len(losses))]}})

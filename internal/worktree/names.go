@@ -14,7 +14,7 @@ import (
 const (
 	runBranches  = "bide/"      // + run
 	itemBranches = "bide-item/" // + run / item / attempt
-	privateRefs  = "refs/bide/" // + run / start, target, base, head, tip, tree, gone, took, final, left, removed, remade
+	privateRefs  = "refs/bide/" // + run / start, target, base, head, tip, tree, gone, took, final, left, removed, remade, pool/N/HEAD
 )
 
 var runID = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)

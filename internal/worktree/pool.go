@@ -86,7 +86,7 @@ func adminDir(dir string) (string, error) {
 }
 
 // openSlot locks a worktree that git knows. It gives nil if another process has the lock.
-func (run *Run) openSlot(dir string) (*slot, error) {
+func (run *Run) openSlot(ctx context.Context, dir string) (*slot, error) {
 	admin, err := adminDir(dir)
 	if err != nil {
 		return nil, err
@@ -95,24 +95,33 @@ func (run *Run) openSlot(dir string) (*slot, error) {
 	if ok, err := s.lock.TryLock(); err != nil || !ok {
 		return nil, err
 	}
-	if err := s.saveLog(filepath.Join(run.repo.common, headsDir, run.ID, filepath.Base(dir))); err != nil {
+	if err := run.saveLog(ctx, s); err != nil {
 		return nil, errors.Join(err, s.lock.Unlock())
 	}
 	return s, s.protect()
 }
 
-// headsDir is in the git directory that all worktrees share. It has the logs of the HEADs
-// of the pool's worktrees, by run: a step may commit and then remove its worktree, with all
-// that is private to it.
-const headsDir = "bide-heads"
+// logRef is the private name at which git keeps the log of the HEAD of a worktree of the
+// pool.
+func (run *Run) logRef(s *slot) string {
+	return privateRef(run.ID, poolDir+"/"+filepath.Base(s.dir)+"/HEAD")
+}
 
-// saveLog moves the log of the slot's HEAD to a directory, and makes a link to it where git
-// looks for the log. If the system has no links, the log stays where it was.
-func (s *slot) saveLog(dir string) error {
+// saveLog makes the log of the slot's HEAD that of a private name as well: it moves the log
+// to where git looks for that, and makes a link to it in the private git directory. A step
+// may commit and then remove its worktree, with all that is private to it, and git does not
+// follow the link when it looks for the commits that a gc must keep. If the system has no
+// links, the log stays where it was.
+func (run *Run) saveLog(ctx context.Context, s *slot) error {
+	ref := run.logRef(s)
+	dir := filepath.Dir(filepath.Join(run.repo.common, "logs", filepath.FromSlash(ref)))
 	place, link := filepath.Join(s.admin, "logs"), filepath.Join(s.admin, "logs.bide")
 	if info, err := os.Lstat(place); err == nil && !info.IsDir() {
 		s.log = dir
-		return os.MkdirAll(dir, 0o777) // after a power cut, the link may have no target, and then git commits nothing
+		if err := os.MkdirAll(dir, 0o777); err != nil { // after a power cut, the link may have no target, and then git commits nothing
+			return err
+		}
+		return run.nameLog(ctx, ref)
 	}
 	s.log = place
 	up, err := filepath.Rel(s.admin, dir)
@@ -125,6 +134,12 @@ func (s *slot) saveLog(dir string) error {
 	if err := os.Symlink(up, link); err != nil {
 		return nil
 	}
+	if err := run.nameLog(ctx, ref); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil { // a log of the name itself, which some configurations ask for
+		return err
+	}
 	if err := os.Rename(place, dir); errors.Is(err, fs.ErrNotExist) {
 		err = os.Mkdir(dir, 0o777)
 		if err != nil {
@@ -135,6 +150,19 @@ func (s *slot) saveLog(dir string) error {
 	}
 	s.log = dir
 	return os.Rename(link, place)
+}
+
+// nameLog makes the private name of a log, unless there is one.
+func (run *Run) nameLog(ctx context.Context, ref string) error {
+	r := run.repo
+	if at, err := r.commit(ctx, r.dir, ref); err != nil || at != "" {
+		return err
+	}
+	if err := r.dropTornRef(ref); err != nil {
+		return err
+	}
+	_, err := r.git(ctx, r.dir, "update-ref", ref, run.Base)
+	return err
 }
 
 // protect makes git refuse to remove or prune the worktree, unless it is forced twice.
@@ -178,6 +206,16 @@ func (s *slot) takeBack() error { return os.Remove(filepath.Join(s.admin, ownerF
 
 func (s *slot) headLog() string { return filepath.Join(s.log, "HEAD") }
 
+// moves gives what the log of the slot's HEAD says since the owner began, as far as that is
+// known. Somebody may have had git shorten the log.
+func (s *slot) moves() string {
+	log, _ := os.ReadFile(s.headLog())
+	if int64(len(log)) < s.owner.Moves {
+		return string(log)
+	}
+	return string(log[s.owner.Moves:])
+}
+
 // load finds the slots that an earlier life of the run left. The caller holds p.mu.
 func (run *Run) load(ctx context.Context) error {
 	p := &run.pool
@@ -216,7 +254,7 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	if !r.intact(e.path) {
 		return errors.Join(run.moveAside(e.path), run.eraseLost(ctx, e.path))
 	}
-	s, err := run.openSlot(e.path)
+	s, err := run.openSlot(ctx, e.path)
 	if err != nil || s == nil {
 		return err
 	}
@@ -344,7 +382,7 @@ func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
 		if err := r.add(ctx, path, "", base); err != nil {
 			return err
 		}
-		if s, err = run.openSlot(path); err == nil && s == nil {
+		if s, err = run.openSlot(ctx, path); err == nil && s == nil {
 			err = fmt.Errorf("the new worktree %s is locked", path)
 		}
 		return err
@@ -454,8 +492,8 @@ func (s *slot) lastCommit() string {
 	if s.hasAdmin() {
 		head, _ := os.ReadFile(filepath.Join(s.admin, "HEAD"))
 		id = strings.TrimSpace(string(head))
-	} else if log, err := os.ReadFile(s.headLog()); err == nil && int64(len(log)) > s.owner.Moves {
-		for line := range strings.Lines(string(log[s.owner.Moves:])) {
+	} else {
+		for line := range strings.Lines(s.moves()) {
 			if f := strings.Fields(line); len(f) > 1 {
 				id = f[1]
 			}
@@ -494,13 +532,16 @@ func (run *Run) dropRest(ctx context.Context, s *slot) error {
 		}
 		return run.repo.unregister(ctx, s.dir)
 	})
-	return errors.Join(err, s.dropLog(), s.lock.Unlock())
+	return errors.Join(err, run.dropLog(ctx, s), s.lock.Unlock())
 }
 
 // dropLog removes the log of a slot that no longer exists.
-func (s *slot) dropLog() error {
+func (run *Run) dropLog(ctx context.Context, s *slot) error {
 	if s.log == filepath.Join(s.admin, "logs") {
 		return nil
+	}
+	if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", "-d", run.logRef(s)); err != nil {
+		return err
 	}
 	return os.RemoveAll(s.log)
 }
@@ -612,7 +653,7 @@ func (run *Run) drop(ctx context.Context, s *slot) error {
 		if err != nil { // files that cannot be deleted: no agent may work there any more
 			err = run.moveAside(s.dir)
 		}
-		return errors.Join(err, s.dropLog(), s.lock.Unlock())
+		return errors.Join(err, run.dropLog(ctx, s), s.lock.Unlock())
 	})
 }
 

@@ -238,12 +238,14 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(r.common, headsDir, id)); err != nil {
-		return err
+	_ = os.Remove(filepath.Join(r.common, marksDir)) // of the last run
+	refs = []string{filepath.Join(r.common, filepath.FromSlash(privateRefs)), filepath.Join(r.common, "logs", filepath.FromSlash(privateRefs))}
+	for _, dir := range refs { // locks that git could not take away, and logs of names that are lost
+		if err := os.RemoveAll(filepath.Join(dir, id)); err != nil {
+			return err
+		}
 	}
-	_ = os.Remove(filepath.Join(r.common, headsDir))                                 // of the last run
-	_ = os.Remove(filepath.Join(r.common, marksDir))                                 // of the last run
-	return os.RemoveAll(filepath.Join(r.common, filepath.FromSlash(privateRefs+id))) // locks that git could not take away
+	return nil
 }
 
 // retire removes a run's worktree and settles its branch. A second call is no error.

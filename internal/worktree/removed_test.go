@@ -82,7 +82,7 @@ func TestRemovedByAStep(t *testing.T) {
 				if _, err := run.Remove(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if names, _ := filepath.Glob(filepath.Join(w.dir, ".git", headsDir, "*", "*")); len(names) > 0 {
+				if names, _ := filepath.Glob(filepath.Join(w.dir, ".git", "logs", "refs", "bide", "*")); len(names) > 0 {
 					t.Errorf("logs are left: %q", names)
 				}
 				if strings.HasPrefix(name, "another") {
@@ -141,4 +141,27 @@ func TestLogThatIsALink(t *testing.T) {
 	}
 	equal(t, "more", w.git("show", k.Branch+":more"), "more")
 	equal(t, "a.txt", w.git("show", k.Branch+":a.txt"), "by one")
+}
+
+// TestCollectedWhileAnAgentWorks: a person or a step runs git gc, which deletes what nothing
+// names. What an agent left by a checkout is named by the log of its HEAD alone.
+func TestCollectedWhileAnAgentWorks(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	a := w.agent(run, "0", 1)
+	w.write(a.Dir, "left.txt", "left\n")
+	w.commitAll(a.Dir, "left")
+	w.gitIn(a.Dir, "checkout", "-q", "HEAD~1")
+	w.git("gc", "-q", "--prune=now")
+	k, err := a.Keep(t.Context())
+	if err != nil || k.Branch == "" {
+		t.Fatalf("kept %+v, %v", k, err)
+	}
+	equal(t, "left.txt", w.git("show", k.Branch+":left.txt"), "left")
+	w.remove(a)
+	w.must(run.Drain(t.Context()))
+	if said := w.git("for-each-ref", privateRef("r1", poolDir)); said != "" {
+		t.Errorf("names are left: %s", said)
+	}
+	w.git("gc", "-q", "--prune=now")
 }
