@@ -46,13 +46,17 @@ func TestOver(t *testing.T) {
 	set(&base, "increment", 2*time.Second)
 	set(&base, "jitter", backoff.Full)
 	set(&own, "initial_delay", 4*time.Second)
-	got := own.Over(base).Resolve(option.File)
+	resolved := func() option.Settings {
+		laid := own.Over(base)
+		return laid.Resolve(option.File)
+	}
+	got := resolved()
 	if got.Attempts != 7 || got.Backoff.Base(2) != 6*time.Second || got.Jitter != backoff.Full || got.Max != 30*time.Second {
 		t.Errorf("%+v", got)
 	}
 	set(&own, "backoff", "exponential")
 	set(&own, "attempts", 2)
-	got = own.Over(base).Resolve(option.File)
+	got = resolved()
 	if got.Attempts != 2 || got.Backoff.Base(2) != 8*time.Second || got.Has("increment") {
 		t.Errorf("%+v", got)
 	}

@@ -12,11 +12,12 @@
 package option
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Kind is the form of an option's value. Beside each kind stands the type of
@@ -98,7 +99,22 @@ type Row struct {
 	Shown   string // a value, as a pipeline has it; "": Example
 	Doc     string // one sentence
 
-	field func(any) any // points to the field, of *Settings or *circuit.Config; nil: pipelines alone
+	field *field // of *Settings or *circuit.Config; nil: pipelines alone
+	at    int    // its place in its table
+}
+
+// field is the field that an option has in a struct, whose pointer it is given.
+type field struct {
+	set  func(to, v any)    // v has the type of the field
+	copy func(to, from any) // from has it too
+}
+
+// of makes the field that get points to.
+func of[S, T any](get func(*S) *T) *field {
+	return &field{
+		set:  func(to, v any) { *get(to.(*S)) = v.(T) },
+		copy: func(to, from any) { *get(to.(*S)) = *get(from.(*S)) },
+	}
 }
 
 // CallName is the option's name in a pipeline.
@@ -112,7 +128,7 @@ func (r *Row) FlagName() string { return either(r.Flag, strings.ReplaceAll(r.Nam
 // strategies those are left out whose parameters have no place there.
 func (r *Row) CallWords() []string {
 	if r.Kind == Strategy {
-		return slices.DeleteFunc(slices.Clone(r.Words), func(w string) bool { return w == "custom" })
+		return callStrategies
 	}
 	return r.Words
 }
@@ -160,26 +176,13 @@ func (r *Row) InPolicy() bool { return r.field != nil }
 // Set sets the option's field; v has the type of the option's kind. to is the
 // *Settings, or of a breaker's option the *circuit.Config.
 func (r *Row) Set(to, v any) {
-	set(r.field(to), &v)
+	r.field.set(to, v)
 	if s, ok := to.(*Settings); ok {
 		s.written |= r.bit()
 	}
 }
 
-// set copies what from points to: a value of the same type, or an any that
-// holds one.
-func set(to, from any) {
-	v := reflect.ValueOf(from).Elem()
-	if v.Kind() == reflect.Interface && v.Type().NumMethod() == 0 {
-		v = v.Elem()
-	}
-	reflect.ValueOf(to).Elem().Set(v)
-}
-
-// at is the row's place in its table.
-func (r *Row) at() int { return slices.Index(Table(), r) }
-
-func (r *Row) bit() uint64 { return 1 << r.at() }
+func (r *Row) bit() uint64 { return 1 << r.at }
 
 // Table is every option of a policy and of a call, in the order of the
 // reference. Its rows are not to be changed.
@@ -192,6 +195,7 @@ func pointers(rows []Row) []*Row {
 	out := make([]*Row, len(rows))
 	for i := range rows {
 		out[i] = &rows[i]
+		out[i].at = i
 	}
 	return out
 }
@@ -230,4 +234,6 @@ func MeantInCall(name string) string {
 var (
 	Strategies = []string{"fixed", "linear", "exponential", "fibonacci", "custom"}
 	Jitters    = []string{"none", "factor", "full", "equal", "decorrelated"}
+
+	callStrategies = value.Filter(Strategies, func(w string) bool { return w != "custom" })
 )

@@ -98,27 +98,33 @@ func (s Settings) Over(base Settings) Settings {
 	return s
 }
 
-// Resolve fills in the defaults: those of a pipeline, or those of everywhere
-// else.
-func (s Settings) Resolve(in Layer) Settings {
-	standard := Settings{Attempts: 3, Strategy: "exponential", Initial: time.Second, Max: 30 * time.Second, Base: backoff.DefaultBase,
+// Resolve gives the settings with their defaults: those of a pipeline, or those of
+// everywhere else.
+func (s *Settings) Resolve(in Layer) Settings {
+	out := standard(in)
+	for _, r := range Table() {
+		if s.written&r.bit() != 0 {
+			r.copy(&out, s)
+		}
+	}
+	out.Backoff = out.schedule(in)
+	out.Rules = slices.Clone(out.Rules)
+	for i := range out.Rules {
+		r := &out.Rules[i]
+		if !out.Has("attempts") {
+			out.Attempts = max(out.Attempts, r.Attempts)
+		}
+		r.Settings = r.within(out, in)
+	}
+	return out
+}
+
+// standard is what holds where nothing is written.
+func standard(in Layer) Settings {
+	s := Settings{Attempts: 3, Strategy: "exponential", Initial: time.Second, Max: 30 * time.Second, Base: backoff.DefaultBase,
 		JitterFactor: backoff.DefaultJitterFactor, RetryAfterMax: retry.DefaultRetryAfterMax, Ending: Ending{OnFailure: "stop"}}
 	if in == Call {
-		standard.Attempts, standard.Strategy, standard.Initial = 1, "fixed", 0
-	}
-	for _, r := range Table() {
-		if r.field != nil && s.written&r.bit() == 0 {
-			r.copy(&s, &standard)
-		}
-	}
-	s.Backoff = s.schedule(in)
-	s.Rules = slices.Clone(s.Rules)
-	for i := range s.Rules {
-		r := &s.Rules[i]
-		if s.written&ByName("attempts").bit() == 0 {
-			s.Attempts = max(s.Attempts, r.Attempts)
-		}
-		r.Settings = r.within(s, in)
+		s.Attempts, s.Strategy, s.Initial = 1, "fixed", 0
 	}
 	return s
 }
@@ -128,14 +134,15 @@ func (s Settings) Resolve(in Layer) Settings {
 func (r *Rule) within(s Settings, in Layer) Settings {
 	attempts, budget := r.Attempts, r.Budget
 	s.Rules, s.written = nil, s.written&^ByName("rules").bit()
-	out := r.Over(s).Resolve(in)
+	own := r.Over(s)
+	out := own.Resolve(in)
 	out.Attempts, out.Budget = attempts, budget
 	return out
 }
 
 // copy takes a field over, and whether it is written.
 func (r *Row) copy(to, from *Settings) {
-	set(r.field(to), r.field(from))
+	r.field.copy(to, from)
 	to.written |= from.written & r.bit()
 }
 

@@ -135,8 +135,3 @@ var breakerRows = []Row{
 	{Name: "half_open_requests", Kind: Count, Least: 1, Default: "3", In: File, Example: "1",
 		field: of(func(c *circuit.Config) *int { return &c.HalfOpenRequests }), Doc: "How many attempts may be in flight in half-open."},
 }
-
-// of makes the reader of a field.
-func of[S, T any](get func(*S) *T) func(any) any {
-	return func(to any) any { return get(to.(*S)) }
-}

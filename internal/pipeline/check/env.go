@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -51,7 +52,8 @@ type callable struct {
 // logger. The error names every module with a bad name or signature, and
 // every name given twice.
 func NewEnv(modules ...module.Module) (*Env, error) {
-	e := &Env{byName: map[string][]*callable{}, byFull: map[string]*callable{}, namespaces: map[string]bool{}}
+	size := len(library()) + len(modules) + 1
+	e := &Env{byName: make(map[string][]*callable, size), byFull: make(map[string]*callable, size), namespaces: map[string]bool{}}
 	var problems []error
 	for _, m := range modules {
 		if err := module.Validate(m); err != nil {
@@ -71,11 +73,18 @@ func NewEnv(modules ...module.Module) (*Env, error) {
 	if e.byFull["stdlib.debug.log"] == nil {
 		e.addModule(stdlib.Log(func(message string) { slog.Info(message) }))
 	}
-	for _, f := range stdlib.All() {
-		e.add(&callable{full: f.Qualified(), namespace: f.Namespace, name: f.Name, sig: f.Sig, fn: f})
+	for _, c := range library() {
+		e.add(c)
 	}
 	return e, errors.Join(problems...)
 }
+
+// library is the functions of the standard library.
+var library = sync.OnceValue(func() []*callable {
+	return value.Map(stdlib.All(), func(f *stdlib.Func) *callable {
+		return &callable{full: f.Qualified(), namespace: f.Namespace, name: f.Name, sig: f.Sig, fn: f}
+	})
+})
 
 func (e *Env) addModule(m module.Module) {
 	c := &callable{full: m.Name(), name: m.Name(), mod: m, sig: types.Signature{Params: m.Params(), Result: m.Result()}}
@@ -88,7 +97,7 @@ func (e *Env) addModule(m module.Module) {
 func (e *Env) add(c *callable) {
 	e.byFull[c.full] = c
 	e.byName[c.name] = append(e.byName[c.name], c)
-	for ns := c.namespace; ns != ""; {
+	for ns := c.namespace; ns != "" && !e.namespaces[ns]; {
 		e.namespaces[ns] = true
 		i := strings.LastIndexByte(ns, '.')
 		ns = ns[:max(i, 0)]

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,7 +88,7 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 	for _, o := range d.Options {
 		s.apply(o)
 	}
-	if x := s.given[syntax.OptFallback]; x != nil {
+	if x := s.get(syntax.OptFallback); x != nil {
 		s.failing(x, nil)
 	}
 	c.noteDeclared(named{PolicySymbol, d.Name.Name}, PolicySymbol, d.Name, nil)
@@ -162,9 +163,10 @@ func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *O
 
 // text writes the options in the order of their kinds, for the content hash.
 func (s *settings) text() string {
+	slices.SortFunc(s.given, func(a, b *syntax.Option) int { return cmp.Compare(a.Kind, b.Kind) })
 	b := make([]byte, 0, 96)
 	for _, o := range s.given {
-		if o == nil || o.Kind == syntax.OptFallback {
+		if o.Kind == syntax.OptFallback {
 			continue
 		}
 		b = append(append(b, o.Kind.String()...), ':')

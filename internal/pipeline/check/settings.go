@@ -21,22 +21,32 @@ import (
 type settings struct {
 	c      *checker
 	o      *Options
-	given  []*syntax.Option // by kind
+	given  []*syntax.Option
 	policy option.Settings
 }
 
 func newSettings(c *checker, o *Options) *settings {
-	return &settings{c: c, o: o, given: make([]*syntax.Option, len(option.Calls())+1)}
+	return &settings{c: c, o: o}
 }
 
-func (s *settings) has(k syntax.OptionKind) bool { return s.given[k] != nil }
+// get gives the option of a kind, nil if it is not given.
+func (s *settings) get(k syntax.OptionKind) *syntax.Option {
+	for _, o := range s.given {
+		if o.Kind == k {
+			return o
+		}
+	}
+	return nil
+}
+
+func (s *settings) has(k syntax.OptionKind) bool { return s.get(k) != nil }
 
 // apply checks the value of one option by itself and takes it over.
 func (s *settings) apply(x *syntax.Option) {
 	if x.Kind == syntax.BadOption {
 		return
 	}
-	s.given[x.Kind] = x
+	s.given = append(s.given, x)
 	switch v := x.Value.(type) {
 	case *syntax.IntValue:
 		s.number(x, v.Value)
@@ -271,7 +281,7 @@ func (s *settings) rules(x *syntax.Option, v *syntax.RulesValue) {
 // `result`, unless the file has a variable of that name; a condition written as
 // a function gets the value as well.
 func (s *settings) until(t *types.Type, w *syntax.WithClause) {
-	x := s.given[syntax.OptUntil]
+	x := s.get(syntax.OptUntil)
 	if x == nil {
 		return
 	}
@@ -358,7 +368,7 @@ func (s *settings) finish() {
 // scope of the call, or of the file if it is in a policy: then what is
 // wrong in it by itself was reported there.
 func (s *settings) fallback(t *types.Type, w *syntax.WithClause) {
-	x := s.given[syntax.OptFallback]
+	x := s.get(syntax.OptFallback)
 	if x == nil {
 		return
 	}

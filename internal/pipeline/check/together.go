@@ -54,7 +54,7 @@ func (s *settings) dependencies(w *syntax.WithClause) {
 	if s.o.Retry.Attempts == retry.Unlimited && s.o.Deadline == 0 {
 		s.c.errorf(s.place(syntax.OptRetry, w), "E016", "Invalid value for 'retry': unlimited (nothing bounds the attempts)").Suggest(`add a deadline, for example "deadline: 1h"`)
 	}
-	if k := syntax.OptionByName("budget_expires"); s.has(k) && !s.has(syntax.OptBudget) {
+	if k := syntax.OptBudgetExpires; s.has(k) && !s.has(syntax.OptBudget) {
 		useless(k, "budget")
 	}
 	s.cutRules(w)

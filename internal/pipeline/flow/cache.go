@@ -305,10 +305,16 @@ func (op *operation) key() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// identity is what identify says, which is worked out once.
+func (s *site) identity() string {
+	s.once.Do(func() { s.id = s.identify() })
+	return s.id
+}
+
 // identify names what a site calls, so that calls of one name are of one thing:
 // a module with its definition, or a function with those of all modules in it.
-func (s *site) identify(p *plan.Plan) string {
-	n := s.node
+func (s *site) identify() string {
+	n, p := s.node, s.plan
 	if n.Op == plan.Call {
 		return moduleIdentity(n.Call.Module)
 	}

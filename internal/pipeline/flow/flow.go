@@ -77,6 +77,7 @@ type function struct {
 
 // site is what is worked out once of a call in the source.
 type site struct {
+	plan     *plan.Plan
 	node     *plan.Node
 	label    string // unique in its function
 	plain    bool   // no options: one attempt
@@ -88,7 +89,9 @@ type site struct {
 	named    []string  // limits of the machine
 	breaker  *circuit.Breaker
 	cache    *cache
-	identity func() string // of what is called: for the cache, and for a later life of the run
+
+	once sync.Once // see identity
+	id   string    // of what is called: for the cache, and for a later life of the run
 }
 
 // New prepares a plan. What its calls share with other plans is in shared.
@@ -116,14 +119,22 @@ func New(p *plan.Plan, shared *Shared) (*Flow, error) {
 func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 	f.findSlow(fn)
 	fn.sites = make([]*site, len(fn.Nodes))
-	names := map[string]int{}
+	calls := 0
+	for i := range fn.Nodes {
+		if fn.Nodes[i].Call != nil {
+			calls++
+		}
+	}
+	all := make([]site, 0, calls)
+	names := make(map[string]int, calls)
 	var problems []error
 	for i := range fn.Nodes {
 		n := &fn.Nodes[i]
 		if n.Call == nil {
 			continue
 		}
-		s := &site{node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: retry.Policy{Attempts: 1}, priority: noOptions.Priority}
+		all = append(all, site{plan: f.plan, node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: retry.Policy{Attempts: 1}, priority: noOptions.Priority})
+		s := &all[len(all)-1]
 		if n.Op == plan.Apply && s.label == n.Label {
 			s.label = n.Label[strings.LastIndexByte(n.Label, '.')+1:]
 		}
@@ -136,11 +147,12 @@ func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 				s.limits = limit.Set{f.all}
 			}
 		}
-		s.identity = sync.OnceValue(func() string { return s.identify(f.plan) })
 		if n.Call.Options != nil {
-			problems = append(problems, s.options(f.plan, index, shared))
+			if err := s.options(index, shared); err != nil {
+				problems = append(problems, err)
+			}
 			if u := n.Call.Until; u >= 0 && !f.plan.Funcs[u].Pure {
-				problems = append(problems, s.problem(f.plan, "until", errUntilCalls))
+				problems = append(problems, s.problem("until", errUntilCalls))
 			}
 		}
 		s.direct = s.plain && !s.limited() || !s.plain && s.first()

@@ -96,18 +96,18 @@ func onClock(l limit.Config, c clock.Clock) limit.Config {
 }
 
 // options takes over what a with clause says.
-func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
+func (s *site) options(function int, shared *Shared) error {
 	o := s.node.Call.Options
 	s.policy = o.Retry
 	s.policy.Attempts = cmp.Or(s.policy.Attempts, 1)
 	s.policy.Deadline, s.priority = o.Deadline, o.Priority
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	key := s.target(p, function)
+	key := s.target(function)
 	var problems []error
 	own := slices.Clone(s.limits)
 	if o.Throttle.Count > 0 {
-		l, err := bounded(shared.rates, key, o.Throttle, p, s, "throttle", func(r check.Rate) limit.Config {
+		l, err := bounded(shared.rates, key, o.Throttle, s, "throttle", func(r check.Rate) limit.Config {
 			return onClock(limit.Config{Rate: r.Count, Per: r.Per}, shared.opt.Clock)
 		})
 		problems = append(problems, err)
@@ -116,7 +116,7 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 		}
 	}
 	if o.Limit > 0 {
-		l, err := bounded(shared.slots, key, o.Limit, p, s, "concurrency", func(n int) limit.Config { return onClock(limit.Config{Concurrency: n}, shared.opt.Clock) })
+		l, err := bounded(shared.slots, key, o.Limit, s, "concurrency", func(n int) limit.Config { return onClock(limit.Config{Concurrency: n}, shared.opt.Clock) })
 		problems = append(problems, err)
 		if l != nil {
 			own = append(own, l)
@@ -124,7 +124,7 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	}
 	for _, l := range o.Named {
 		if !shared.opt.Named {
-			problems = append(problems, s.problem(p, fmt.Sprintf("limits: %q", l.Name), errNoMachine))
+			problems = append(problems, s.problem(fmt.Sprintf("limits: %q", l.Name), errNoMachine))
 			break
 		}
 		s.named = append(s.named, l.Name)
@@ -135,12 +135,13 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 		problems = append(problems, err)
 	}
 	set, err := limit.Join(own...)
-	s.limits = set
-	problems = append(problems, err)
+	if s.limits = set; err != nil {
+		problems = append(problems, err)
+	}
 	if o.Cache > 0 {
 		s.cache = shared.cache
 		if o.Backend == "disk" && shared.opt.CacheDir == "" && !shared.opt.Volatile {
-			problems = append(problems, s.problem(p, `cache_backend: "disk"`, errors.New("there is no directory for a cache on disk here; use \"memory\"")))
+			problems = append(problems, s.problem(`cache_backend: "disk"`, errors.New("there is no directory for a cache on disk here; use \"memory\"")))
 		}
 	}
 	return errors.Join(problems...)
@@ -148,17 +149,17 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 
 var errNoMachine = errors.New("named limits are those of a machine, and a Go program has none; use concurrency or throttle")
 
-func (s *site) problem(p *plan.Plan, option string, err error) error {
-	return &NodeError{Label: s.node.Label, Pos: p.Pos(s.node), Source: option, Err: err}
+func (s *site) problem(option string, err error) error {
+	return &NodeError{Label: s.node.Label, Pos: s.plan.Pos(s.node), Source: option, Err: err}
 }
 
 // target names what the limits and the breaker of a site protect. Two manifests
 // may have a module of one name each. The calls inside an application may be
 // applications of the same function: limits of its own for each keep them from
 // waiting for each other.
-func (s *site) target(p *plan.Plan, function int) string {
+func (s *site) target(function int) string {
 	if s.node.Op == plan.Apply {
-		return fmt.Sprintf("%s (%s %d:%d)", s.node.Label, p.File(), function, s.node.Span.Start)
+		return fmt.Sprintf("%s (%s %d:%d)", s.node.Label, s.plan.File(), function, s.node.Span.Start)
 	}
 	d, ok := module.Describe(s.node.Call.Module)
 	if !ok {
@@ -175,18 +176,18 @@ type bound[R comparable] struct {
 }
 
 // bounded gives the limit of a target. Of two that differ neither could be kept.
-func bounded[R comparable](m map[string]bound[R], target string, rate R, p *plan.Plan, s *site, option string, config func(R) limit.Config) (*limit.Limit, error) {
+func bounded[R comparable](m map[string]bound[R], target string, rate R, s *site, option string, config func(R) limit.Config) (*limit.Limit, error) {
 	known, ok := m[target]
 	if !ok {
 		l, err := limit.New(config(rate))
 		if err != nil {
-			return nil, s.problem(p, fmt.Sprintf("%s: %v", option, rate), err)
+			return nil, s.problem(fmt.Sprintf("%s: %v", option, rate), err)
 		}
-		known = bound[R]{rate, p.Pos(s.node), l}
+		known = bound[R]{rate, s.plan.Pos(s.node), l}
 		m[target] = known
 	}
 	if known.rate != rate {
-		return known.Limit, s.problem(p, fmt.Sprintf("%s: %v", option, rate),
+		return known.Limit, s.problem(fmt.Sprintf("%s: %v", option, rate),
 			fmt.Errorf("the module %s has '%s: %v' at %s, and there is one limit for all its calls; give both the same", s.node.Label, option, known.rate, known.at))
 	}
 	return known.Limit, nil

@@ -38,7 +38,7 @@ func (p *parser) known(text string) (time.Duration, bool) {
 
 // duration reads a duration, or reports what is in its place and leaves
 // it there. example shows the whole option, for messages.
-func (p *parser) duration(example string) (DurationValue, bool) {
+func (p *parser) duration(example func() string) (DurationValue, bool) {
 	t := p.tok()
 	text := p.text(t)
 	switch t.kind {
@@ -47,7 +47,7 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 			p.take()
 			return DurationValue{t.span(), d, text}, true
 		}
-		p.errorTok(CodeDuration, "%s is not a duration", quote(text)).Suggest("%s", durationHint(text, example))
+		p.errorTok(CodeDuration, "%s is not a duration", quote(text)).Suggest("%s", durationHint(text, example()))
 	case tInt, tFloat:
 		next := p.peek(1)
 		unit := text + p.text(next)
@@ -61,11 +61,11 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 			p.errorTok(CodeDuration, "a duration stands without quotes").Suggest("write %s, without quotes", rawString(text))
 			break
 		}
-		p.errorTok(CodeDuration, "expected a duration, found a string").Suggest("write %q", example)
+		p.errorTok(CodeDuration, "expected a duration, found a string").Suggest("write %q", example())
 	case tMinus:
-		p.errorTok(CodeDuration, "a duration cannot be negative").Suggest("write %q", example)
+		p.errorTok(CodeDuration, "a duration cannot be negative").Suggest("write %q", example())
 	default:
-		p.errorTok(CodeDuration, "expected a duration, found %s", p.describe(t)).Suggest("write %q", example)
+		p.errorTok(CodeDuration, "expected a duration, found %s", p.describe(t)).Suggest("write %q", example())
 	}
 	return DurationValue{}, false
 }

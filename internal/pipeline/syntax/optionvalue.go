@@ -15,7 +15,7 @@ func (p *parser) optionValue(k OptionKind) OptionValue {
 	case option.Count:
 		return p.countValue(k)
 	case option.Span:
-		if d, ok := p.duration(k.example()); ok {
+		if d, ok := p.duration(k.example); ok {
 			return p.timeVals.new(d)
 		}
 		return p.badValue()
@@ -211,7 +211,7 @@ func (p *parser) rateValue(k OptionKind) OptionValue {
 		}
 		p.take()
 		v.Per = DurationValue{u.span(), d, text}
-	} else if v.Per, ok = p.duration(k.example()); !ok {
+	} else if v.Per, ok = p.duration(k.example); !ok {
 		return p.badValue()
 	}
 	v.Span = p.from(start)
@@ -363,7 +363,7 @@ func (p *parser) windowValue() OptionValue {
 			if c, ok := p.countValue(OptBatch).(*IntValue); ok {
 				v.Count = c.Value
 			}
-		} else if d, ok := p.duration("window: " + v.Shape + "(5s)"); !ok {
+		} else if d, ok := p.duration(func() string { return "window: " + v.Shape + "(5s)" }); !ok {
 			p.skipItem()
 		} else if n == 0 {
 			v.Size = d
@@ -399,7 +399,7 @@ func (p *parser) joinValue() OptionValue {
 	}
 	n := 0
 	p.items(tRParen, ctxInside, "a value", func() {
-		d, ok := p.duration("join: buffer(5s)")
+		d, ok := p.duration(func() string { return "join: buffer(5s)" })
 		if !ok {
 			p.skipItem()
 		}
