@@ -84,7 +84,7 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 		c.warnf(d.Name, "redefined", "The policy %s is declared again; calls below have this one", d.Name.Name).Suggest("give one of the two another name")
 	}
 	expanded := c.expand(d.Options)
-	s := newSettings(c, new(Options))
+	s := newSettings(c, new(Options), len(d.Options))
 	for _, o := range d.Options {
 		s.apply(o)
 	}
@@ -142,9 +142,9 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 // with checks a with clause for a call that gives a result of type t.
 func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *Options {
 	o := new(Options)
-	s := newSettings(c, o)
-	o.Priority, o.Backend = option.NormalPriority, "memory"
 	expanded := c.expand(w.Options)
+	s := newSettings(c, o, len(expanded))
+	o.Priority, o.Backend = option.NormalPriority, "memory"
 	for _, x := range expanded {
 		if w.Get(x.Kind) == x {
 			s.apply(x)

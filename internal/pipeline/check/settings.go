@@ -25,8 +25,9 @@ type settings struct {
 	policy option.Settings
 }
 
-func newSettings(c *checker, o *Options) *settings {
-	return &settings{c: c, o: o}
+// newSettings is for so many options.
+func newSettings(c *checker, o *Options, options int) *settings {
+	return &settings{c: c, o: o, given: make([]*syntax.Option, 0, options)}
 }
 
 // get gives the option of a kind, nil if it is not given.
@@ -258,7 +259,7 @@ func (s *settings) rules(x *syntax.Option, v *syntax.RulesValue) {
 			s.c.errorf(r, "E016", "Invalid value for 'rules': a rule needs the errors that it is for").Suggest("write %q", "{on: rate_limit, retry: 20, delay: 1s}")
 			continue
 		}
-		one := newSettings(s.c, new(Options))
+		one := newSettings(s.c, new(Options), len(r.Options))
 		for _, o := range r.Options {
 			switch {
 			case o.Kind != syntax.BadOption && o.Kind.Row().In&option.InRule == 0:

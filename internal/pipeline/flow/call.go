@@ -282,7 +282,7 @@ func (op *operation) within(past Past) (v any, cached bool, err error) {
 func (op *operation) attempts(past Past) (any, error) {
 	x := op.fr.x
 	op.before, op.last = past.State.Prev, past.Last
-	policy := &op.s.policy
+	policy := op.s.policy
 	if x.opt.Rand != nil || op.c != nil { // whoever watches is told what was drawn
 		own := *policy
 		if x.opt.Rand != nil {
@@ -377,7 +377,7 @@ func (op *operation) observe(e retry.Event) {
 		op.last = e.Err
 	case retry.WaitScheduled:
 		op.waited += e.Delay
-		w.Retry(op.c, e.Attempt, Wait{Err: op.last, Delay: e.Delay, Before: op.before, Asked: e.RetryAfter, Drawn: op.drawing.Take(), Policy: &op.s.policy, State: e.State})
+		w.Retry(op.c, e.Attempt, Wait{Err: op.last, Delay: e.Delay, Before: op.before, Asked: e.RetryAfter, Drawn: op.drawing.Take(), Policy: op.s.policy, State: e.State})
 		op.before = e.Delay
 	}
 }

@@ -75,6 +75,9 @@ type function struct {
 	ordered bool
 }
 
+// once is the policy of a call without options.
+var once = retry.Policy{Attempts: 1}
+
 // site is what is worked out once of a call in the source.
 type site struct {
 	plan     *plan.Plan
@@ -83,7 +86,7 @@ type site struct {
 	plain    bool   // no options: one attempt
 	direct   bool   // nothing comes before the first attempt, or after its success
 	priority int
-	policy   retry.Policy
+	policy   *retry.Policy
 	limits   limit.Set // its own, and the one of all attempts
 	nests    bool      // what it calls may call modules of this run
 	named    []string  // limits of the machine
@@ -133,7 +136,7 @@ func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 		if n.Call == nil {
 			continue
 		}
-		all = append(all, site{plan: f.plan, node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: retry.Policy{Attempts: 1}, priority: noOptions.Priority})
+		all = append(all, site{plan: f.plan, node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: &once, priority: noOptions.Priority})
 		s := &all[len(all)-1]
 		if n.Op == plan.Apply && s.label == n.Label {
 			s.label = n.Label[strings.LastIndexByte(n.Label, '.')+1:]

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +97,7 @@ func onClock(l limit.Config, c clock.Clock) limit.Config {
 // options takes over what a with clause says.
 func (s *site) options(function int, shared *Shared) error {
 	o := s.node.Call.Options
-	s.policy = o.Retry
-	s.policy.Attempts = cmp.Or(s.policy.Attempts, 1)
-	s.policy.Deadline, s.priority = o.Deadline, o.Priority
+	s.policy, s.priority = &o.Retry, o.Priority
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	key := s.target(function)
@@ -131,7 +128,11 @@ func (s *site) options(function int, shared *Shared) error {
 	}
 	if o.Breaker != nil {
 		b, err := shared.breakerOf(key, s.node.Label, o.Breaker)
-		s.breaker, s.policy.Timed = b, b != nil && b.Driver().Timed()
+		if s.breaker = b; b != nil && b.Driver().Timed() {
+			own := o.Retry
+			own.Timed = true
+			s.policy = &own
+		}
 		problems = append(problems, err)
 	}
 	set, err := limit.Join(own...)
