@@ -116,9 +116,9 @@ func (run *Run) saveLog(ctx context.Context, s *slot) error {
 	ref := run.logRef(s)
 	dir := filepath.Dir(filepath.Join(run.repo.common, "logs", filepath.FromSlash(ref)))
 	place, link := filepath.Join(s.admin, "logs"), filepath.Join(s.admin, "logs.bide")
-	if info, err := os.Lstat(place); err == nil && !info.IsDir() {
-		s.log = dir
-		if err := os.MkdirAll(dir, 0o777); err != nil { // after a power cut, the link may have no target, and then git commits nothing
+	if to, err := os.Readlink(place); err == nil { // to dir, or to where an older bide had the logs
+		s.log = filepath.Join(s.admin, to)
+		if err := os.MkdirAll(s.log, 0o777); err != nil { // after a power cut, the link may have no target, and then git commits nothing
 			return err
 		}
 		return run.nameLog(ctx, ref)
