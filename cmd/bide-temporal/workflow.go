@@ -53,7 +53,7 @@ const (
 	homeBeat = time.Minute
 	// homeWait is how long the task after the map waits for the worker that keeps a copy of
 	// the run.
-	homeWait  = 10 * time.Second
+	homeWait  = 5 * time.Second
 	shortBeat = 15 * time.Second
 	// readBeat is how long a worker may be silent that only reads. It is so short that a run
 	// is never without news for 15 seconds, and reading anew does no harm.
