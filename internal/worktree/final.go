@@ -48,10 +48,14 @@ func ByHand(err error) string {
 }
 
 // MergeCommand gives the command by which the user merges the run.
-func (run *Run) MergeCommand() string {
+func (run *Run) MergeCommand() string { return run.mergeCommand(run.Target) }
+
+// mergeCommand gives the command by which the user merges the run into a branch, or into
+// HEAD if that is "".
+func (run *Run) mergeCommand(into string) string {
 	s := "git merge --no-ff " + run.Branch
-	if run.Target != "" {
-		s = "git switch " + run.Target + " && " + s
+	if into != "" {
+		s = "git switch " + into + " && " + s
 	}
 	return "cd " + diag.ShellWord(cmp.Or(run.repo.home, run.repo.dir)) + " && " + s
 }
@@ -374,6 +378,11 @@ func (run *Run) mayMerge(ctx context.Context, tip string) error {
 	case run.Target == "":
 		return refuse("it was started from a detached HEAD, so that there is no branch to merge into")
 	case h.Branch != run.Target:
+		if at, err := r.commit(ctx, r.dir, "refs/heads/"+run.Target); err != nil {
+			return err
+		} else if at == "" {
+			return &CannotMerge{Why: fmt.Sprintf("it started from branch %s, and there is no branch %[1]s any more in %s", run.Target, r.dir), Command: run.mergeCommand(""), Always: true}
+		}
 		now := "is on branch " + h.Branch
 		if h.Branch == "" {
 			now = "has a detached HEAD"

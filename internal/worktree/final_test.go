@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // worked gives a run with one merged agent.
@@ -749,5 +752,64 @@ func TestFinalMergeCutShortAndTheUserMovesOn(t *testing.T) {
 				w.git("merge-base", "--is-ancestor", mine, "main")
 			}
 		})
+	}
+}
+
+// TestFinalMergeCutShortAndTheUserPutsSomethingThere: a git that is killed leaves the beginning
+// of a file, and no link and no pipe. Nobody reads through either.
+func TestFinalMergeCutShortAndTheUserPutsSomethingThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		put func(path string) error
+		is  fs.FileMode
+	}{
+		"a link to nothing":      {func(path string) error { return os.Symlink("/nothing/here", path) }, fs.ModeSymlink},
+		"a link to such a start": {func(path string) error { return os.Symlink("start", path) }, fs.ModeSymlink},
+		"a pipe":                 {func(path string) error { return exec.Command("mkfifo", path).Run() }, fs.ModeNamedPipe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := worked(w)
+			w.write(w.dir, ".git/info/exclude", "start\n")
+			w.write(w.dir, "start", "b")
+			old := strings.TrimSpace(w.git("rev-parse", "HEAD"))
+			changes, err := w.repo.diffTrees(t.Context(), old, run.Branch)
+			w.must(err)
+			merged := strings.TrimSpace(w.git("commit-tree", run.Branch+"^{tree}", "-p", old, "-p", run.Branch, "-m", "merge"))
+			w.git("update-ref", privateRef(run.ID, "final"), merged)
+			path := filepath.Join(w.dir, changes[0].path)
+			w.must(os.RemoveAll(path))
+			w.must(c.put(path))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := run.FinalMerge(ctx, MergeOptions{}); !errors.As(err, new(*CannotMerge)) {
+				t.Fatalf("%v", err)
+			}
+			if info, err := os.Lstat(path); err != nil || info.Mode().Type() != c.is {
+				t.Fatalf("%v %v", info, err)
+			}
+			w.must(os.Remove(path))
+			w.git("checkout", "-q", "--", ".")
+			if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "status", w.git("status", "--porcelain"), "")
+		})
+	}
+}
+
+// TestFinalMergeIntoABranchThatIsGone: the user renamed the branch that the run started from.
+// A person can merge, and bide cannot know into what.
+func TestFinalMergeIntoABranchThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	w.git("branch", "-m", "main", "trunk")
+	_, err := run.FinalMerge(t.Context(), MergeOptions{})
+	var no *CannotMerge
+	if !errors.As(err, &no) || !strings.Contains(err.Error(), "there is no branch main any more") || ByHand(err) == "" || strings.Contains(no.Command, "switch") {
+		t.Fatalf("%v, by hand %q", err, ByHand(err))
+	}
+	w.git("merge", "-q", "--no-ff", "-m", "m", "bide/r1")
+	if k, err := run.Remove(t.Context()); err != nil || k.Branch != "" {
+		t.Errorf("%+v %v", k, err)
 	}
 }

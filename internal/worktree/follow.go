@@ -224,12 +224,17 @@ func touches(a, b string) bool {
 // is gone. A git that is killed while it writes leaves a file so. After a power cut there
 // may be zeros where the disk had no bytes yet.
 func (r *Repo) halfWritten(ctx context.Context, dir, path, commit string) (bool, error) {
-	have, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
+	name := filepath.Join(dir, filepath.FromSlash(path))
+	info, err := os.Lstat(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return true, nil
 	}
+	if err != nil || !info.Mode().IsRegular() { // git makes a link at once
+		return false, nil
+	}
+	have, err := os.ReadFile(name)
 	if err != nil {
-		return false, nil // a directory, or a link that leads nowhere
+		return false, nil
 	}
 	there, err := r.list(ctx, dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", commit, "--", path)
 	if err != nil || len(there) == 0 {
