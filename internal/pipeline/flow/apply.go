@@ -147,11 +147,14 @@ func (a *application) frame(one *frame, i int) *frame {
 	}
 	if one == nil {
 		one = newFrame(a.fr.x, a.s.node.Call.Fn, a.fr, a.ctx, path)
-		one.app, one.args = a, make([]any, 1)
+		one.app = a
 	} else {
 		one.reset()
 	}
-	one.path, one.element, one.args[0] = path, i, a.items[i]
+	one.path, one.element = path, i
+	for _, p := range one.fn.Params {
+		one.slots[p].v = a.items[i]
+	}
 	return one
 }
 

@@ -65,8 +65,9 @@ type Flow struct {
 // function is what is worked out once of a plan.Func.
 type function struct {
 	*plan.Func
-	degree []int32    // the number of inputs of each eager node
-	start  []int32    // the eager nodes without inputs
+	todo   []int32    // all nodes but constants and arguments, which have their values before the start
+	degree []int32    // of each eager node: how many of its inputs are of todo
+	start  []int32    // the eager nodes of todo that need nothing of todo
 	eager  []bool     // nodes that are needed in any case
 	slow   []bool     // nodes that may wait for something
 	sites  []*site    // of calls and applications
@@ -106,16 +107,37 @@ func New(p *plan.Plan, shared *Shared) (*Flow, error) {
 		fn := &f.funcs[i]
 		fn.Func = &p.Funcs[i]
 		fn.line = lineOf(fn.Func)
-		fn.degree, fn.eager = make([]int32, len(fn.Nodes)), make([]bool, len(fn.Nodes))
-		for _, n := range fn.Eager {
-			fn.eager[n] = true
-			if fn.degree[n] = int32(len(fn.Nodes[n].In)); fn.degree[n] == 0 {
-				fn.start = append(fn.start, n)
-			}
-		}
+		fn.order()
 		problems = append(problems, f.prepare(fn, i, shared))
 	}
 	return f, errors.Join(problems...)
+}
+
+// order finds out what of a function is to be computed, and what comes first.
+func (fn *function) order() {
+	fn.degree, fn.eager = make([]int32, len(fn.Nodes)), make([]bool, len(fn.Nodes))
+	for i := range fn.Nodes {
+		if !fn.given(int32(i)) {
+			fn.todo = append(fn.todo, int32(i))
+		}
+	}
+	for _, n := range fn.Eager {
+		fn.eager[n] = true
+		for _, in := range fn.Nodes[n].In {
+			if !fn.given(in) {
+				fn.degree[n]++
+			}
+		}
+		if fn.degree[n] == 0 && !fn.given(n) {
+			fn.start = append(fn.start, n)
+		}
+	}
+}
+
+// given reports whether a node has its value before the start.
+func (fn *function) given(i int32) bool {
+	op := fn.Nodes[i].Op
+	return op == plan.Const || op == plan.Arg
 }
 
 // prepare finds the sites of a function and what of it may wait.

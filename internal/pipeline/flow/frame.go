@@ -37,7 +37,6 @@ type frame struct {
 	outer *frame
 	ctx   context.Context
 	path  string // is before the labels of its calls
-	args  []any  // of a lambda
 
 	app     *application // whose element this is; nil: it is no element
 	element int
@@ -51,25 +50,24 @@ type frame struct {
 func newFrame(x *exec, index int, outer *frame, ctx context.Context, path string) *frame {
 	fn := &x.f.funcs[index]
 	fr := &frame{x: x, fn: fn, outer: outer, ctx: ctx, path: path, slots: make([]slot, len(fn.Nodes))}
-	fr.begin()
-	return fr
-}
-
-// begin counts what each eager node waits for.
-func (fr *frame) begin() {
-	for _, i := range fr.fn.Eager {
-		fr.slots[i].left.Store(fr.fn.degree[i])
+	for i := range fn.Nodes {
+		if fn.given(int32(i)) {
+			fr.slots[i].v = fn.Nodes[i].Value
+			fr.slots[i].state.Store(done)
+		}
 	}
+	fr.reset()
+	return fr
 }
 
 // reset makes a frame as new that nobody computes in any more.
 func (fr *frame) reset() {
-	for i := range fr.slots {
+	for _, i := range fr.fn.todo {
 		s := &fr.slots[i]
 		s.v, s.err, s.wait = nil, nil, nil
 		s.state.Store(idle)
+		s.left.Store(fr.fn.degree[i])
 	}
-	fr.begin()
 }
 
 // run computes all that a frame needs in any case, and returns when nobody is
@@ -235,15 +233,11 @@ func (fr *frame) ahead(list []int32) {
 func (fr *frame) eval(i int32) (any, error) {
 	n := &fr.fn.Nodes[i]
 	switch n.Op {
-	case plan.Const:
-		return n.Value, nil
 	case plan.Input:
 		if !fr.x.given[n.Index] {
 			return fr.need(n.Default)
 		}
 		return fr.x.values[n.Index], nil
-	case plan.Arg:
-		return fr.args[n.Index], nil
 	case plan.Outer:
 		return fr.fromOuter(n.Index)
 	case plan.Pure:
