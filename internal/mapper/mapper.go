@@ -229,7 +229,9 @@ func (x *Map) Outcome() Outcome {
 		o.Stopped = x.stopped
 	case x.undone != nil:
 		o.Stopped = x.undone
-	case x.stopped == nil:
+	case x.stopped != nil: // too late to change anything
+		o.Stop = x.machine.Reached()
+	default:
 		o.Stop = x.machine.Stopped()
 		o.Why = x.whys[o.Stop]
 	}

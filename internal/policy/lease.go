@@ -193,10 +193,7 @@ func (m *Machine) recovered(item int, now time.Time) Verdict {
 	v.Breaker = m.answerBreaker(s.ticket, Outcome{Cancelled: true}, false, now)
 	v.Show = m.errs.item(&v, ClassRecoveries, fmt.Sprintf("its worker went down while it ran (%d times)", s.recoveries))
 	m.counts.add(v.Fate)
-	if m.stop == NotStopped {
-		m.stop = m.reasonToStop(v.Fate)
-		v.Stop = m.stop
-	}
+	m.stopAfter(&v)
 	return v
 }
 

@@ -41,6 +41,7 @@ type Machine struct {
 	finder *Finder // nil where the number of agents at once is given
 
 	stop     StopReason
+	reached  StopReason // of the policy, also where the driver stopped the map before
 	ramp     ramp
 	limit    RateLimit
 	shortage RateLimit
@@ -314,9 +315,8 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 		m.waiting.push(s.record)
 	}
 	m.counts.add(v.Fate)
-	if v.Fate.Final() && m.stop == NotStopped {
-		m.stop = m.reasonToStop(v.Fate)
-		v.Stop = m.stop
+	if v.Fate.Final() {
+		m.stopAfter(&v)
 	}
 	if o.Halt != NotStopped {
 		m.Halt(o.Halt)
@@ -360,6 +360,18 @@ func (m *Machine) fateOfFailed() (Fate, string) {
 		return ItemHandled, m.cfg.Handler
 	}
 	return ItemDeadLettered, ""
+}
+
+// stopAfter has the map stop where an item that has finished is a reason for it. A map that
+// stops already keeps its reason.
+func (m *Machine) stopAfter(v *Verdict) {
+	reason := m.reasonToStop(v.Fate)
+	if m.reached == NotStopped {
+		m.reached = reason
+	}
+	if m.stop == NotStopped {
+		m.stop, v.Stop = reason, reason
+	}
 }
 
 // reasonToStop looks at the bounds after an item has finished. A success only
@@ -408,6 +420,11 @@ func (m *Machine) Halt(reason StopReason) {
 
 // Stopped gives the reason why the map stops or has stopped, or NotStopped.
 func (m *Machine) Stopped() StopReason { return m.stop }
+
+// Reached gives the first reason to stop that the policy has found in an item that has
+// finished, or NotStopped. Where the driver had stopped the map before, but no item is left,
+// this is the reason why the map has stopped.
+func (m *Machine) Reached() StopReason { return m.reached }
 
 // decideRetry asks the item-level policy about a failed attempt. The state is
 // that of an item of this same run, so that the expiry on the wall clock, which

@@ -272,6 +272,23 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// TestReached: where the driver has stopped the map and the last item fails, the policy's
+// reason to stop is known.
+func TestReached(t *testing.T) {
+	m := machine(t, Config{OnItemFailure: Stop}, 1)
+	if _, err := m.Started(m.Next(t0).Item, t0); err != nil {
+		t.Fatal(err)
+	}
+	m.Halt("stopping")
+	v, err := m.Finished(1, Outcome{Err: errors.New("broken")}, t0)
+	if err != nil || v.Stop != NotStopped {
+		t.Fatalf("the verdict is %+v: %v", v, err)
+	}
+	if m.Stopped() != "stopping" || m.Reached() != ByItemFailure {
+		t.Errorf("the map stops for %q, and has reached %q", m.Stopped(), m.Reached())
+	}
+}
+
 func TestStopLetsAgentsEnd(t *testing.T) {
 	m := machine(t, Config{MaxFailures: 1, MaxParallel: 3, Retry: fixed(2, time.Second)}, 10)
 	start(t, m, t0)

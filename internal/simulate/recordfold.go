@@ -13,8 +13,10 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/step/virtual"
 )
 
 // between reports whether events of a type are also recorded while no process has the
@@ -93,7 +95,7 @@ func (f *folder) key(e event.Event) attemptKey {
 // begin begins a life.
 func (f *folder) begin(e event.Event) {
 	f.endLife()
-	f.life = &pastLife{began: e.Time, ended: e.Time, lastStart: e.Time, waits: map[attemptKey][]event.Wait{}, decisions: decisions{}, starts: map[attemptKey][]time.Time{}}
+	f.life = &pastLife{began: e.Time, ended: e.Time, lastStart: e.Time, waits: map[attemptKey][]event.Wait{}, decisions: decisions{}, starts: map[attemptKey][]virtual.Turn{}}
 	f.rec.lives = append(f.rec.lives, f.life)
 	f.tries, f.ending, f.due = newBeginnings(), map[int]attemptKey{}, map[attemptKey]time.Time{}
 	var d struct {
@@ -121,6 +123,7 @@ func (f *folder) endLife() {
 		if c.Label != k.path || f.life.status != "" || f.life.ended.After(c.Time) {
 			continue
 		}
+		a.ended = f.life.turn(f.life.ended)
 		if a.counted = true; c.To == circuit.Open.String() {
 			a.failure = &failure.Failure{Class: "exit", Exit: 1}
 		}
@@ -130,7 +133,21 @@ func (f *folder) endLife() {
 // cut ends an attempt of which no end is recorded.
 func (f *folder) cut(k attemptKey, began, ended time.Time) {
 	delete(f.open, k)
-	f.rec.attempts[k] = &recorded{from: began.Sub(f.start), took: ended.Sub(began), ended: ended, cut: true}
+	f.rec.attempts[k] = &recorded{from: began.Sub(f.start), took: ended.Sub(began), cut: true}
+}
+
+// turn is the turn of an event, after those of all events before it.
+func (f *folder) turn(e event.Event) virtual.Turn { return f.life.turn(e.Time) }
+
+func (l *pastLife) turn(at time.Time) virtual.Turn {
+	l.turns = append(l.turns, at)
+	return virtual.Turn{At: at, Number: uint64(len(l.turns)) - 1}
+}
+
+// instead is the turn of an event that takes the place of an earlier one.
+func (f *folder) instead(of virtual.Turn, e event.Event) virtual.Turn {
+	f.life.turns[of.Number] = time.Time{}
+	return f.turn(e)
 }
 
 func (f *folder) take(e event.Event) error {
@@ -149,6 +166,9 @@ func (f *folder) take(e event.Event) error {
 	}
 	rec.merged = rec.merged || e.Phase == "merge" || strings.HasPrefix(e.Step, "merge[")
 	f.tries.take(f.key(e), e)
+	if e.Type == event.ItemStarted || e.Step != "" && e.Type != event.StepFinished && e.Type != event.ItemReturned {
+		delete(f.ending, e.Index) // what is decided next is decided after this
+	}
 	if begins(e.Type) {
 		f.life.lastStart = e.Time
 		if e.Type != event.RetryScheduled && e.Type != event.ItemRetry {
@@ -172,7 +192,7 @@ func (f *folder) take(e event.Event) error {
 	case event.ItemsReady:
 		rec.listed = e.Total
 	case event.RunControlled:
-		f.life.asked = append(f.life.asked, e)
+		f.life.asked = append(f.life.asked, asked{journal.ControlRequest{Do: e.Label, Parallel: e.Total}, f.turn(e)})
 	case event.ItemStarted:
 		f.rounds[e.Index] = e.Attempt
 		turn := event.Turn{At: e.Time}
@@ -199,7 +219,7 @@ func (f *folder) take(e event.Event) error {
 	case event.StepFinished:
 		f.finished(e)
 		f.over(e)
-	case event.ItemFinished:
+	case event.ItemFinished, event.ItemReturned:
 		f.decided(e)
 	case event.RetryScheduled:
 		w := f.waits(f.key(e), e)
@@ -232,8 +252,7 @@ func (f *folder) began(e event.Event) {
 	if e.Type == event.ItemStarted {
 		k.n = 0
 	}
-	f.life.starts[k] = append(f.life.starts[k], e.Time)
-	delete(f.ending, e.Index) // what is decided next is decided after this one
+	f.life.starts[k] = append(f.life.starts[k], f.turn(e))
 }
 
 // atEnd is the number of the end of a step, among those of its attempts.
@@ -243,7 +262,7 @@ const atEnd = -1
 func (f *folder) over(e event.Event) {
 	k := f.key(e)
 	k.n = atEnd
-	f.life.starts[k] = append(f.life.starts[k], e.Time)
+	f.life.starts[k] = append(f.life.starts[k], f.turn(e))
 	f.ending[e.Index] = k
 }
 
@@ -252,7 +271,7 @@ func (f *folder) over(e event.Event) {
 // ends when it is decided.
 func (f *folder) decided(e event.Event) {
 	if list := f.life.starts[f.ending[e.Index]]; len(list) > 0 && e.Index > 0 {
-		list[len(list)-1] = e.Time
+		list[len(list)-1] = f.instead(list[len(list)-1], e)
 	}
 	delete(f.ending, e.Index)
 }
@@ -283,18 +302,19 @@ func (f *folder) used(e event.Event) {
 	list := f.rec.calls[at]
 	if n := len(list); n > 0 && d.Calls != nil && *d.Calls == 0 { // a part of the call before
 		last := &list[n-1]
-		last.took, last.at, last.usage = last.took+e.Time.Sub(last.at), e.Time, last.usage.Plus(used)
+		last.took, last.usage = last.took+e.Time.Sub(last.at.At), last.usage.Plus(used)
+		last.at = f.instead(last.at, e)
 		return
 	}
 	if n := len(list); n > 0 {
-		began = list[n-1].at
+		began = list[n-1].at.At
 	}
 	for _, t := range []time.Time{f.paused, f.life.began} { // before which it was not asked
 		if t.After(began) && !t.After(e.Time) {
 			began = t
 		}
 	}
-	f.rec.calls[at] = append(list, agentCall{at: e.Time, took: e.Time.Sub(began), usage: used})
+	f.rec.calls[at] = append(list, agentCall{at: f.turn(e), took: e.Time.Sub(began), usage: used})
 	f.asked = at
 }
 
@@ -314,9 +334,9 @@ func (f *folder) turnedAway(e event.Event) {
 	if list := f.rec.calls[at]; len(list) > 0 {
 		last := &list[len(list)-1]
 		if e.Type == event.AgentPaused { // when it is decided who is asked next
-			last.at = e.Time
+			last.at = f.instead(last.at, e)
 		}
-		last.after, last.class = max(p.Until.Sub(last.at), 1), class
+		last.after, last.class = max(p.Until.Sub(last.at.At), 1), class
 	}
 }
 
@@ -337,7 +357,8 @@ func (f *folder) foreach(e event.Event) {
 		Vars struct{ Values json.RawMessage }
 	}
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && len(d.Vars.Values) > 0 {
-		f.rec.values[f.key(e)] = listed{string(d.Vars.Values), e.Time}
+		k := f.key(e)
+		f.rec.values[k] = append(f.rec.values[k], listed{string(d.Vars.Values), f.turn(e)})
 	}
 }
 
@@ -349,7 +370,7 @@ func (f *folder) ended(e event.Event) error {
 		began = e.Time.Add(-time.Duration(e.DurationMS) * time.Millisecond)
 	}
 	delete(f.open, k)
-	a := &recorded{from: began.Sub(f.start), took: e.Time.Sub(began), ended: e.Time}
+	a := &recorded{from: began.Sub(f.start), took: e.Time.Sub(began), ended: f.turn(e)}
 	f.rec.attempts[k] = a
 	if e.Type == event.AttemptFinished {
 		return nil
@@ -433,7 +454,7 @@ func (f *folder) finished(e event.Event) {
 				continue
 			}
 			delete(f.open, k)
-			f.rec.attempts[k] = &recorded{from: began.Sub(f.start), took: e.Time.Sub(began), ended: e.Time}
+			f.rec.attempts[k] = &recorded{from: began.Sub(f.start), took: e.Time.Sub(began), ended: f.turn(e)}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -32,7 +33,7 @@ type Recording struct {
 	merged   bool // the merge block was run
 	attempts map[attemptKey]*recorded
 	calls    map[attemptKey][]agentCall // of agents, in an attempt
-	values   map[attemptKey]listed      // of each foreach; their number is 0
+	values   map[attemptKey][]listed    // of each foreach, in order; their number is 0
 	outputs  map[attemptKey]output      // of steps, by the attempt that ended well
 	fellBack map[attemptKey]bool        // steps whose fallback made them end well; their number is 0
 	lags     map[string][]time.Duration // by how much attempts at a step began later than they were due, sorted
@@ -51,21 +52,28 @@ type pastLife struct {
 	// waits are those for the next attempt of a step, or of an item under
 	// step.ItemJitter, in order. Their number is how often the step had been given up.
 	waits     map[attemptKey][]event.Wait
-	asked     []event.Event // what other processes asked for
+	asked     []asked // what other processes asked for
 	decisions decisions
-	starts    map[attemptKey][]time.Time // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd)
-	items     []time.Time                // when work items started, in order
-	lastStart time.Time                  // when it last began anything, or a wait
-	lastBegin time.Time                  // when it last began anything
-	stopped   time.Time                  // when it was interrupted; zero: that is not on record
-	before    []event.Event              // what was recorded before, where that is needed
-	own       int                        // how many of those before are from between this life and the one before
+	turns     []time.Time                   // of what waits for its turn, in the order of the record; zero: nothing
+	starts    map[attemptKey][]virtual.Turn // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd)
+	items     []time.Time                   // when work items started, in order
+	lastStart time.Time                     // when it last began anything, or a wait
+	lastBegin time.Time                     // when it last began anything
+	stopped   time.Time                     // when it was interrupted; zero: that is not on record
+	before    []event.Event                 // what was recorded before, where that is needed
+	own       int                           // how many of those before are from between this life and the one before
+}
+
+// asked is what another process asked for.
+type asked struct {
+	journal.ControlRequest
+	at virtual.Turn
 }
 
 // listed is the values of a foreach, as a JSON list, and when they were known.
 type listed struct {
 	text string
-	at   time.Time
+	at   virtual.Turn
 }
 
 // output is what a step that ended well has left.
@@ -101,7 +109,7 @@ func (k attemptKey) compare(o attemptKey) int {
 type recorded struct {
 	from    time.Duration // since the run began
 	took    time.Duration
-	ended   time.Time
+	ended   virtual.Turn
 	failure *failure.Failure // nil: it succeeded
 	// cut says that it was ended from outside: by a timeout of what it was a part of,
 	// by an interrupt, or with the process. How it would have ended nobody knows.
@@ -116,7 +124,7 @@ func (a *recorded) unknown() bool { return a == nil || a.cut && !a.counted }
 // agentCall is how an agent answered that was asked in an attempt. It is asked again in
 // the same attempt, or the next of its chain is, where it is paused: after says for how long.
 type agentCall struct {
-	at    time.Time
+	at    virtual.Turn
 	took  time.Duration
 	usage action.Usage
 	after time.Duration // 0: it was not paused
@@ -135,7 +143,7 @@ type History interface {
 // Record reads what a run has met.
 func Record(ctx context.Context, r History) (*Recording, error) {
 	rec := &Recording{Run: r.Run(), Header: r.Header(), attempts: map[attemptKey]*recorded{},
-		calls: map[attemptKey][]agentCall{}, values: map[attemptKey]listed{}, outputs: map[attemptKey]output{}, fellBack: map[attemptKey]bool{}, lags: map[string][]time.Duration{}, static: static}
+		calls: map[attemptKey][]agentCall{}, values: map[attemptKey][]listed{}, outputs: map[attemptKey]output{}, fellBack: map[attemptKey]bool{}, lags: map[string][]time.Duration{}, static: static}
 	if rec.Header.Kind == workflow.Dataflow.String() {
 		rec.static = (&stepNames{pipeline: true}).static
 	}

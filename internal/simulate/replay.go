@@ -94,7 +94,7 @@ func (x *replay) live(ctx context.Context, i int) error {
 	defer kill(nil)
 	w := newWorld(x.o.Model, x.names, x.seed, clock, x.seen)
 	w.began = was.began.Add(-x.took)
-	l := &replayedLife{replay: x, was: was, number: i, clock: clock, world: w, kill: kill, made: decisions{}, draws: map[attemptKey]int{}, asked: map[attemptKey]int{}, started: map[attemptKey]int{}, tries: newBeginnings(), busy: map[attemptKey]busy{}, over: make(chan struct{})}
+	l := &replayedLife{replay: x, was: was, number: i, clock: clock, world: w, kill: kill, made: decisions{}, draws: map[attemptKey]int{}, asked: map[attemptKey]int{}, started: map[attemptKey]int{}, tries: newBeginnings(), busy: map[attemptKey]busy{}, over: make(chan struct{}), loops: map[attemptKey]int{}, passed: make([]bool, len(was.turns))}
 	l.Actions = w.actions().(*virtual.Actions)
 	ports := w.ports(l, &itemList{model: x.o.Model, given: x.Items})
 	if x.exact {

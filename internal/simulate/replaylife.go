@@ -26,21 +26,24 @@ type replayedLife struct {
 	step.Details
 	*replay
 	*virtual.Actions
-	was    *pastLife
-	number int
-	clock  *virtual.Clock
-	world  *world
-	kill   context.CancelCauseFunc
-	dead   bool   // as the process was that had it
-	stop   func() // interrupts it; nil: nothing has begun
-	busy   map[attemptKey]busy
-	over   chan struct{} // closed when what has not ended by then is ended
+	was     *pastLife
+	number  int
+	clock   *virtual.Clock
+	world   *world
+	kill    context.CancelCauseFunc
+	dead    bool   // as the process was that had it
+	stop    func() // interrupts it; nil: nothing has begun
+	busy    map[attemptKey]busy
+	over    chan struct{} // closed when what has not ended by then is ended
+	passed  []bool        // the turns of the life that were taken
+	through int           // all before this one were
 
 	facts   []event.Event
 	made    decisions
 	draws   map[attemptKey]int // that were made at a place
 	asked   map[attemptKey]int // how often an agent was, in an attempt
 	started map[attemptKey]int // steps and attempts of this name
+	loops   map[attemptKey]int // how often a foreach had its values
 	tries   beginnings
 }
 
@@ -50,10 +53,13 @@ var errEnded = errors.New("the process of this life has ended")
 func (l *replayedLife) composed(stop func(), ask func(*journal.ControlRequest)) {
 	l.stop = stop
 	at := func(t time.Time, f func()) { l.clock.After(max(t.Sub(l.clock.Now()), 0), f) }
-	for _, e := range l.was.asked {
-		at(e.Time, func() { ask(&journal.ControlRequest{Do: e.Label, Parallel: e.Total}) })
+	for _, a := range l.was.asked {
+		l.clock.AtTurn(a.at, func() {
+			l.pass(a.at)
+			ask(&a.ControlRequest)
+		})
 	}
-	if n := len(l.was.asked); n > 0 && l.was.asked[n-1].Label == journal.Pause { // which may have ended while it was held
+	if n := len(l.was.asked); n > 0 && l.was.asked[n-1].Do == journal.Pause { // which may have ended while it was held
 		at(l.was.ended, func() { ask(&journal.ControlRequest{Do: journal.Continue}) })
 	}
 	switch l.was.status {
@@ -96,6 +102,15 @@ func (l *replayedLife) Record(facts ...event.Event) error {
 			if err := l.late(k); err != nil {
 				return err
 			}
+		case event.AttemptFinished, event.AttemptFailed:
+			if a := l.attempts[k]; a != nil && !a.cut { // of a step that is made of steps
+				l.pass(a.ended)
+			}
+		case event.ForeachStarted:
+			if list := l.values[k]; l.loops[k] < len(list) {
+				l.pass(list[l.loops[k]].at)
+			}
+			l.loops[k]++
 		case event.StepFinished:
 			k.n = atEnd
 			if err := l.late(k); err != nil {
@@ -124,35 +139,36 @@ func (l *replayedLife) late(k attemptKey) error {
 	switch {
 	case !l.exact:
 	case n < len(times):
-		if d := times[n].Sub(l.clock.Now()); d > 0 {
-			at := attemptKey{index: k.index}
-			if b, ok := l.busy[at]; ok {
-				b.until = times[n]
-				l.busy[at] = b
-			}
-			return l.clock.Wait(context.Background(), d, nil)
+		at := attemptKey{index: k.index}
+		if b, ok := l.busy[at]; ok {
+			b.until = times[n]
+			l.busy[at] = b
 		}
+		return l.turn(context.Background(), times[n])
 	case k.n != atEnd && l.stop != nil && (l.was.status == "" || l.was.status == event.Interrupted):
 		return l.clock.Wait(context.Background(), -1, l.over)
 	}
 	return nil
 }
 
-// busy is what is running inside a context up to a time that is on record.
+// busy is what is running or waiting inside a context up to a turn.
 type busy struct {
 	ctx   context.Context
-	until time.Time
+	until virtual.Turn
 }
 
 // later puts off the end of a timeout: what is on record as having ended by itself was
 // in time, whatever a moment more or less of this machine makes of it.
-func (l *replayedLife) later(timed context.Context) (more time.Duration) {
+func (l *replayedLife) later(timed context.Context) (turn virtual.Turn, longer bool) {
+	now := l.clock.Now()
 	for _, b := range l.busy {
-		if virtual.Within(b.ctx, timed) {
-			more = max(more, b.until.Sub(l.clock.Now()))
+		t := b.until
+		if t.At.Before(now) || l.passed[t.Number] || longer && (t.At.Before(turn.At) || t.At.Equal(turn.At) && t.Number < turn.Number) || !virtual.Within(b.ctx, timed) {
+			continue
 		}
+		turn, longer = t, true
 	}
-	return more
+	return turn, longer
 }
 
 // Sync has nothing to do.
@@ -174,8 +190,9 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 	k.again, k.n = l.tries.again(k), c.Number
 	a := l.attempts[k]
 	got, known := l.answer(c, k)
+	var end *virtual.Turn // nil: when it has taken as long as it takes
 	if list, of := strings.CutSuffix(c.Path, ".items"); of && !known {
-		got, known = l.listed(l.at(c.Address, list), start)
+		got, known, end = l.listed(l.at(c.Address, list))
 	}
 	switch {
 	case a != nil && a.unknown() && l.exact, a == nil && !known && l.exact && l.was.status == "":
@@ -191,14 +208,14 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 		l.out.Beyond++
 		got = l.Actions.Model(c)
 	case a != nil && l.exact:
-		got.Takes = max(a.ended.Sub(start), 0)
+		end = &a.ended
 	}
 	first := l.asked[k] == 0
 	call := l.call(k, a)
 	if call != nil && call.after > 0 && !(call.last && a != nil && !a.cut) { // which ends as its attempt did
 		known, got = true, virtual.Answer{Takes: call.took, Failure: failed(cmp.Or(call.class, "rate_limit"), call.after)}
 		if l.exact {
-			got.Takes = max(call.at.Sub(start), 0)
+			end = &call.at
 		}
 	}
 	if _, of := strings.CutSuffix(c.Path, ".items"); !of && first && (known || a != nil && l.exact) {
@@ -218,7 +235,15 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 		l.busy[k] = busy{ctx, a.ended}
 		defer delete(l.busy, k)
 	}
-	err := l.clock.Wait(ctx, got.Takes, nil)
+	if call != nil {
+		l.pass(call.at)
+	}
+	var err error
+	if end != nil {
+		err = l.turn(ctx, *end)
+	} else {
+		err = l.clock.Wait(ctx, got.Takes, nil)
+	}
 	var fail *failure.Failure
 	if err == nil && !late {
 		fail = got.End()
@@ -257,14 +282,17 @@ func (l *replayedLife) call(k attemptKey, a *recorded) *agentCall {
 }
 
 // listed is how the command ended that gave the values of a foreach, which are on record.
-func (l *replayedLife) listed(k attemptKey, now time.Time) (got virtual.Answer, known bool) {
+func (l *replayedLife) listed(k attemptKey) (got virtual.Answer, known bool, end *virtual.Turn) {
 	k.again = l.tries.again(k)
-	list, known := l.values[k]
-	got.Result.Output = list.text
-	if l.exact && known {
-		got.Takes = max(list.at.Sub(now), 0)
+	list, n := l.values[k], l.loops[k]
+	if len(list) == 0 {
+		return got, false, nil
 	}
-	return got, known
+	if n < len(list) && l.exact {
+		end = &list[n].at
+	}
+	got.Result.Output = list[min(n, len(list)-1)].text
+	return got, true, end
 }
 
 // answer is how an attempt ended that was recorded.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/step/virtual"
 )
 
 // recordedTurns are the limits of the machine on which a recorded run was made: what other
@@ -21,23 +22,54 @@ func (t recordedTurns) Take(ctx context.Context, r limits.Request) (limits.Held,
 	if n > 0 && n == len(turns) {
 		return gone{}, nil // it has begun, and this is for an agent that it asks
 	}
-	if n >= len(turns) && k.path != "" {
+	if n < len(turns) {
+		l.busy[k] = busy{ctx, turns[n]}
+		defer delete(l.busy, k)
+	} else if k.path != "" {
 		k.n = atEnd
 		turns, n = l.was.starts[k], l.started[k]
 	}
 	turn := l.over
 	if n < len(turns) {
-		wait := turns[n].Sub(l.clock.Now())
-		if wait <= 0 {
+		if l.next(turns[n]) {
 			return gone{}, nil
 		}
 		turn = make(chan struct{})
-		l.clock.After(wait, func() { close(turn) }) // after the end of what had it, which its breaker has counted
+		l.clock.AtTurn(turns[n], func() { close(turn) }) // after the end of what had it, which its breaker has counted
 	}
 	if r.Waits != nil {
 		r.Waits(&limits.Block{Limit: r.Names[0]})
 	}
 	return gone{}, r.Clock.Wait(ctx, -1, turn)
+}
+
+// next reports whether a turn is the next one, and its time has come.
+func (l *replayedLife) next(t virtual.Turn) bool {
+	if t.At.After(l.clock.Now()) {
+		return false
+	}
+	for l.through < len(l.passed) && (l.passed[l.through] || l.was.turns[l.through].IsZero()) {
+		l.through++
+	}
+	for n := int(t.Number) - 1; n >= l.through && !l.was.turns[n].Before(t.At); n-- {
+		if l.was.turns[n].Equal(t.At) && !l.passed[n] {
+			return false
+		}
+	}
+	return true
+}
+
+// pass says that a turn was taken.
+func (l *replayedLife) pass(t virtual.Turn) { l.passed[t.Number] = true }
+
+// turn waits for a turn: until its time, and until all turns of that time before it were
+// taken that are.
+func (l *replayedLife) turn(ctx context.Context, t virtual.Turn) error {
+	defer l.pass(t)
+	if l.next(t) {
+		return context.Cause(ctx)
+	}
+	return l.clock.WaitTurn(ctx, t)
 }
 
 // Pause does nothing: nobody else is here who could wait.

@@ -16,9 +16,9 @@ import (
 // asks no scheduler and is the same each time. A clock is for one Run at a
 // time, and for nobody outside of it.
 type Clock struct {
-	// Later, if not nil, is asked when a context of WithTimeout is due for how much
-	// longer it lasts. [Within] says which others are inside it.
-	Later func(context.Context) time.Duration
+	// Later, if not nil, is asked when a context of WithTimeout is due whether it lasts
+	// longer, and until which turn is over. [Within] says which others are inside it.
+	Later func(context.Context) (turn Turn, longer bool)
 
 	now    time.Time
 	run    *task   // the one that runs
@@ -30,6 +30,13 @@ type Clock struct {
 	spare  []*timer
 	count  uint64 // orders timers of the same moment
 	root   bool   // Run is under way
+}
+
+// Turn is a place in the order of what happens: a time, and a number among the turns of
+// that time. The turns of a time come after all else that is due then.
+type Turn struct {
+	At     time.Time
+	Number uint64 // less than a quarter of the greatest
 }
 
 // NewClock makes a clock that begins at a time.
@@ -97,15 +104,33 @@ func (c *Clock) Wait(ctx context.Context, d time.Duration, ready <-chan struct{}
 	if d == 0 || taken(ready) {
 		return nil
 	}
+	c.count++
+	turn := c.count
+	if d < 0 {
+		return c.wait(ctx, turn, nil, ready)
+	}
+	c.count++
+	return c.wait(ctx, turn, c.schedule(c.now.Add(d), c.count, nil, nil), ready)
+}
+
+// WaitTurn waits for a turn, or until ctx ends.
+func (c *Clock) WaitTurn(ctx context.Context, turn Turn) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c.count++
+	return c.wait(ctx, c.count, c.atTurn(turn, 0, nil), nil)
+}
+
+// wait waits for a timer, a channel or the end of ctx; turn orders those whose waits end
+// at once.
+func (c *Clock) wait(ctx context.Context, turn uint64, due *timer, ready <-chan struct{}) error {
 	t := c.run
 	if t == nil {
 		panic("virtual: who waits does not run on the clock")
 	}
-	c.count++
-	t.ready, t.timer, t.turn, t.over = ready, nil, c.count, false
-	if d > 0 {
-		c.count++
-		t.timer = c.schedule(c.now.Add(d), c.count, t, nil)
+	if t.ready, t.timer, t.turn, t.over = ready, due, turn, false; due != nil {
+		due.task = t
 	}
 	if ready != nil {
 		c.polled = append(c.polled, t)
@@ -133,10 +158,12 @@ func (c *Clock) WithTimeout(ctx context.Context, d time.Duration, cause error) (
 	}
 	var stop func()
 	var due func()
+	var after Turn // it was put off until that was over
 	due = func() {
 		if c.Later != nil && inner.Err() == nil {
-			if more := c.Later(t); more > 0 {
-				stop = c.after(more, due)
+			if turn, longer := c.Later(t); longer && turn != after {
+				after = turn
+				stop = c.stopping(c.atTurn(turn, 1, due))
 				return
 			}
 		}
@@ -205,13 +232,28 @@ func (c *Clock) After(d time.Duration, f func()) {
 // after calls f once d is over.
 func (c *Clock) after(d time.Duration, f func()) (stop func()) {
 	c.count++
-	t := c.schedule(c.now.Add(d), c.count, nil, f)
+	return c.stopping(c.schedule(c.now.Add(d), c.count, nil, f))
+}
+
+func (c *Clock) stopping(t *timer) (stop func()) {
 	order := t.order
 	return func() {
 		if t.order == order { // it is not another one's by now
 			c.drop(t)
 		}
 	}
+}
+
+// AtTurn calls f at a turn. f waits for nothing.
+func (c *Clock) AtTurn(turn Turn, f func()) { c.atTurn(turn, 0, f) }
+
+// atTurn schedules what comes at a turn, or with after 1 what comes between it and the next.
+func (c *Clock) atTurn(turn Turn, after uint64, f func()) *timer {
+	at := turn.At
+	if at.Before(c.now) {
+		at = c.now
+	}
+	return c.schedule(at, turns|turn.Number<<1|after, nil, f)
 }
 
 // Go starts a task.
@@ -320,8 +362,11 @@ func taken(ready <-chan struct{}) bool {
 	}
 }
 
-// last has a timer come after all others of its moment.
-const last = 1 << 63
+// turns has timers come after others of their moment, and last after those as well.
+const (
+	turns = 1 << 62
+	last  = 1 << 63
+)
 
 func (c *Clock) schedule(at time.Time, order uint64, t *task, end func()) *timer {
 	var x *timer

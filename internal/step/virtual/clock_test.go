@@ -48,6 +48,46 @@ func TestWaitsEndInOrder(t *testing.T) {
 	})
 }
 
+// TestTurns: the turns of a moment come in the order of their numbers, after what else is
+// due then, whoever waits for them first; a timeout that Later puts off ends between two.
+func TestTurns(t *testing.T) {
+	c := virtual.NewClock(start)
+	moment := start.Add(time.Second)
+	turn := func(n uint64) virtual.Turn { return virtual.Turn{At: moment, Number: n} }
+	c.Later = func(context.Context) (virtual.Turn, bool) { return turn(1), true }
+	var list []string
+	add := func(what string) { list = append(list, what) }
+	c.After(time.Second, func() { add("last") })
+	c.Run(func() {
+		c.Together(5, func(i int) {
+			switch i {
+			case 3:
+				_ = c.Wait(context.Background(), time.Second, nil)
+				add("due")
+			case 4:
+				ctx, cancel := c.WithTimeout(context.Background(), time.Second, errors.New("late"))
+				defer cancel()
+				if err := c.WaitTurn(ctx, turn(7)); err == nil {
+					t.Error("the timeout has not ended the wait")
+				}
+				add("timeout")
+			default:
+				if err := c.WaitTurn(context.Background(), turn(2-uint64(i))); err != nil {
+					t.Error(err)
+				}
+				add(fmt.Sprint(2 - i))
+			}
+		})
+		if err := c.WaitTurn(context.Background(), virtual.Turn{At: start}); err != nil || !c.Now().Equal(moment) {
+			t.Errorf("a turn that is over ends at %s: %v", c.Now(), err)
+		}
+		_ = c.Wait(context.Background(), time.Second, nil)
+	})
+	if got := strings.Join(list, " "); got != "due 0 1 timeout 2 last" {
+		t.Errorf("the order is %q", got)
+	}
+}
+
 func TestTimeoutEndsWait(t *testing.T) {
 	c := virtual.NewClock(start)
 	late := errors.New("late")
