@@ -94,7 +94,7 @@ func (e *evidence) assumes(path string) (list []string) {
 		if e.brieflyDown() {
 			clause += ", or now and then"
 		}
-		clause += ", which another run would tell"
+		clause += " (one run does not tell how often it is down, or for how long; more runs would)"
 		list = append(list, fmt.Sprintf(clause, path, Span(int64(o.From)), Span(int64(o.For))))
 	}
 	return list

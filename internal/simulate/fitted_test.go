@@ -142,6 +142,10 @@ func TestForesightFittedOutage(t *testing.T) {
 		rec := madeRun(t, f, world, 100, seed)
 		says := predicted(t, rec, other)
 		off += float64(says.Makespan.P50)/float64(is.Makespan.P50) - 1
+		const untold = "as it was (one run does not tell how often it is down, or for how long; more runs would), and "
+		if text := says.Sentence(); !strings.HasPrefix(text, "assuming that x ${item} is down again at ") || !strings.Contains(text, untold) {
+			t.Errorf("what one run does not tell of outages is not in %q", text)
+		}
 		if says.Makespan.P5 <= is.Makespan.P50 && is.Makespan.P50 <= says.Makespan.P95 {
 			inside++
 		}
