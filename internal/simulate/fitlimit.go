@@ -24,7 +24,7 @@ const (
 )
 
 // limitNoises are the timing noises that are tried.
-var limitNoises = []time.Duration{time.Millisecond / 2, 3 * time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond}
+var limitNoises = []time.Duration{time.Millisecond / 2, 3 * time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond, 240 * time.Millisecond}
 
 // bucketAnswer is an answer of a token bucket.
 type bucketAnswer struct {
@@ -199,7 +199,7 @@ func (b *bucket) strange(answers []bucketAnswer) float64 {
 func (b *bucket) walk(answers []bucketAnswer, each func(over float64, limited bool)) {
 	full := float64(b.burst)
 	tokens, last := full, answers[0].at
-	noise := max(b.rate*b.noise.Seconds(), 1e-6) // in tokens
+	noise := max(min(b.rate*b.noise.Seconds(), max(full-1, 1)/4), 1e-6) // in tokens; with more, any answer is about as likely
 	for _, a := range answers {
 		tokens = min(full, tokens+b.rate*(a.at-last).Seconds())
 		last = a.at
