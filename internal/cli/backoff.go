@@ -72,6 +72,7 @@ of each.`,
 	}
 	o.pf.register(o.streams, cmd.Flags(), option.Backoff)
 	o.renamedFlag(cmd.Flags(), "strategy", "backoff")
+	alsoNamed(cmd.Flags(), retryNames)
 	cmd.Flags().StringVar(&o.svg, "svg", "", "also write the plot to this file, as SVG")
 	return o.withJSON(cmd, "print the delays as JSON")
 }

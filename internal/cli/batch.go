@@ -24,6 +24,7 @@ import (
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ type batchOptions struct {
 }
 
 // batchNames maps names of flags that people know from parallel and xargs to ours.
-var batchNames = map[string]string{"jobs": "max-parallel", "max-procs": "max-parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts"}
+var batchNames = map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "max-attempts": "attempts", "dryrun": "dry-run", "wd": "path", "workdir": "path"}
 
 func batchCmd(a *app) *cobra.Command {
 	o := &batchOptions{runFlags: runFlags{app: a}}
@@ -105,6 +106,10 @@ may.`,
 	fs.StringVar(&o.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
 	fs.StringVarP(&o.parallel, "max-parallel", "j", "100%", "commands at once: a number, auto, a share of the processors (50%), or that many more or fewer (+2, -1); also --jobs")
 	o.renamedFlag(fs, "parallel", "max-parallel")
+	fs.StringVarP(&o.parallel, "max-procs", "P", "100%", "the same as --max-parallel")
+	if err := fs.MarkHidden("max-procs"); err != nil {
+		panic(err) // the flag was added above
+	}
 	fs.StringVarP(&o.argFile, "arg-file", "a", "", "the items are the lines of this file")
 	fs.BoolVarP(&o.null, "null", "0", false, "items end with NUL and not with the line")
 	fs.BoolVarP(&o.Order, "keep-order", "k", false, "outputs in the order of the items")
@@ -121,9 +126,7 @@ may.`,
 	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
 	o.showing(cmd)
-	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(cmp.Or(batchNames[name], name))
-	})
+	alsoNamed(fs, batchNames)
 	return cmd
 }
 
@@ -144,6 +147,9 @@ func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
 	}
 	return fs.Args(), cmd.Root().PersistentPreRunE(cmd, args)
 }
+
+// numbered is how parallel names the item of one of several lists.
+var numbered = pattern.Lazy(`^\{[0-9]+\}$`)
 
 // read splits the arguments into GLOB, the command after the dash, and the items after :::.
 func (f *batchOptions) read(args []string, dash int) error {
@@ -179,17 +185,30 @@ func (f *batchOptions) read(args []string, dash int) error {
 			sources++
 		}
 	}
+	if err := chosen("run", "progress", f.progress); err != nil { // the flag may have taken the command
+		return usageError{err}
+	}
 	switch {
 	case len(before) > 1:
 		return usagef("%q is a second pattern; put patterns in quotes, so that the shell does not expand them, or write: bide batch -- COMMAND ::: FILE...", before[1])
 	case sources > 1:
 		return usagef("the items come from one place: a pattern, :::, or -a FILE")
+	case f.Command == "" && len(f.Words) == 0 && f.glob != "" && !strings.ContainsAny(f.glob, "*?[{/."):
+		return usagef("%q is the pattern of the files, and no command is given; for a command over the lines of standard input write: bide batch -- %s", f.glob, diag.ShellWord(f.glob))
 	case f.Command == "" && len(f.Words) == 0:
 		return usagef("no command is given; write it after --, as in: bide batch '*.png' -- optipng {}, or as --command TEXT")
 	case f.Command != "" && len(f.Words) > 0:
 		return usagef("--command and a command after -- cannot be used together")
 	case slices.ContainsFunc(append(f.Words, f.Command), func(w string) bool { return strings.Contains(w, "{%}") && !namesItem(w) }):
 		return usagef("{%%}, the number of the slot, is not supported")
+	}
+	for _, w := range f.Words {
+		if numbered().MatchString(w) && len(f.Words) > 1 {
+			return usagef("%s is not supported: there is one list of items; write {}", w)
+		}
+	}
+	if info, err := os.Stat(cmp.Or(f.Dir, ".")); err != nil || !info.IsDir() {
+		return usagef("-p: %s: no such directory; nothing was run", f.Dir)
 	}
 	return f.oneName()
 }
@@ -390,6 +409,9 @@ func (o *batchOptions) batchItems(st *journal.Store) (name string, n int, err er
 	w := bufio.NewWriter(out)
 	_, parts := o.text()
 	add := func(item string) error {
+		if !o.null && !o.listed && strings.Contains(item, "\x00") {
+			return usagef("the items have NUL bytes between them: write -0; nothing was run")
+		}
 		if !utf8.ValidString(item) {
 			return usagef("%q is no UTF-8 text and cannot be an item; nothing was run", item)
 		}

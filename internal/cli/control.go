@@ -36,9 +36,10 @@ type controlOptions struct {
 func controlCmd(a *app) *cobra.Command {
 	o := &controlOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "control RUN ACTION [N]",
+		Use:   "control [RUN] ACTION [N]",
 		Short: "Pause, continue, resize or stop a running run",
-		Long: `Asks the process of a run to change what it does:
+		Long: `Asks the process of a run to change what it does. Without RUN, it is the newest run
+of this directory that is running.
 
   pause       start nothing new: no item, step or attempt; what is running ends
   continue    start again; where the map is held, end the hold
@@ -52,10 +53,13 @@ func controlCmd(a *app) *cobra.Command {
 Timeouts keep running while a run is paused. A pause and a number of items survive
 the end of the process, even kill -9: a resumed run stays paused until you continue
 it, which you can do before or after the resume. A pipeline can only be stopped.`,
-		Example: `  bide control last pause
+		Example: `  bide control pause
   bide control nightly parallel 2
   bide control last retry-now`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) == 1 {
+				return usagef("ACTION is missing; write: %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+			}
 			o.id = args[0]
 			if o.q, err = controlOf(args[1:]); err != nil {
 				return err
@@ -72,6 +76,14 @@ it, which you can do before or after the resume. A pipeline can only be stopped.
 		return wrongFlag(cmd, err)
 	})
 	return cmd
+}
+
+// namesNoRun says that the arguments of control begin with an action.
+func namesNoRun(args []string) bool {
+	if !slices.Contains(controls, args[0]) && formerly["bide control "+args[0]] == "" {
+		return false
+	}
+	return len(args) == 1 || args[0] == journal.Parallel && len(args) == 2 && !slices.Contains(controls, args[1])
 }
 
 // controlOf reads the request for a run.

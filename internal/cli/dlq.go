@@ -115,8 +115,9 @@ type dlqListOptions struct {
 func dlqListCmd(a *app) *cobra.Command {
 	o := &dlqListOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "list [RUN]",
-		Short: "List the dead letters of a run",
+		Use:     "list [RUN]",
+		Aliases: []string{"ls"},
+		Short:   "List the dead letters of a run",
 		Long: `Lists the dead letters of a run in the order of its items: those that were not run
 again and not purged. Without RUN, it is the newest run of this directory
 that has dead letters.`,
@@ -242,12 +243,13 @@ type dlqRetryOptions struct {
 func dlqRetryCmd(a *app) *cobra.Command {
 	o := &dlqRetryOptions{runFlags: runFlags{app: a, progress: "auto"}}
 	cmd := &cobra.Command{
-		Use:   "retry [RUN]",
+		Use:   "retry [RUN] [ITEM...]",
 		Short: "Run dead letters again, and then reduce",
 		Long: `Runs dead letters again in the same run: with new attempts, under the same
 correlation ids, and with their histories continued. Then reduce runs again with all
 results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
-it is the newest run of this directory that has dead letters.
+it is the newest run of this directory that has dead letters. Without ITEM, --item
+and --filter, all of them run.
 
 If all of them failed with merge conflicts, they run one after another, each on top
 of the work merged before it, unless --max-parallel is given.
@@ -259,10 +261,12 @@ While another process has the run, that process runs them in its map, and this
 command shows what happens there. Until it has finished, a second retry of the run
 is refused.`,
 		Example: `  bide dlq retry
+  bide dlq retry 37
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
   echo '{"name": "b", "size": 38}' | bide dlq retry --item 37 --data -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = args[0]
+			o.letters.items = append(o.letters.items, args[1:]...)
 			return o.run(cmd.Context())
 		},
 	}
@@ -275,7 +279,31 @@ is refused.`,
 	return cmd
 }
 
+// itemFirst takes a first argument that names no run, but an item of the newest run with dead
+// letters, as that item.
+func (o *dlqRetryOptions) itemFirst(ctx context.Context) error {
+	var err error = &journal.NotFoundError{Run: o.id} // so few characters are no run where they are an item
+	if len(o.id) >= minRun {
+		err = o.reading(o.id, func(*journal.Reader) error { return nil })
+	}
+	if run, it := o.itemInstead(ctx, o.id, runArgs["bide dlq retry"], err); run != "" {
+		o.id, o.letters.items = run, append(o.letters.items, it.ID)
+		return nil
+	}
+	if len(o.id) < minRun {
+		return nil
+	}
+	return err
+}
+
+// minRun is how many characters of the id of a run dlq retry takes for one before it looks for
+// an item.
+const minRun = 4
+
 func (o *dlqRetryOptions) run(ctx context.Context) error {
+	if err := o.itemFirst(ctx); err != nil {
+		return err
+	}
 	filter, err := o.letters.parse()
 	if err != nil {
 		return err

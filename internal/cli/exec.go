@@ -97,6 +97,7 @@ was not found, 128+n if signal n ended it, 2 if bide was used wrongly.`,
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	o.pf.register(&o.streams, fs, option.Exec)
+	alsoNamed(fs, retryNames)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.skip, "skip-permissions", false, skipUsage)
 	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "how long an attempt may print nothing; one that is silent longer is stopped and has failed")

@@ -22,11 +22,15 @@ type runArg struct {
 	changes bool               // without RUN, it takes only a run of this directory
 	saysRun bool               // its own output says which run it is
 	all     bool               // without RUN, it means all runs
+
+	absent func(args []string) bool // says that the arguments do not begin with RUN; nil: it is missing where one is
 }
+
+func isRunning(i runInfo) bool { return i.Status == event.Running }
 
 // runArgs are the commands that take a run of this machine.
 var runArgs = map[string]runArg{
-	"bide control":         {suits: func(i runInfo) bool { return i.Status == event.Running || i.Resumable }, saysRun: true},
+	"bide control":         {suits: func(i runInfo) bool { return i.Status == event.Running || i.Resumable }, what: "that is running", changes: true, saysRun: true, absent: namesNoRun},
 	"bide dlq export":      {suits: hasLetters, what: "with dead letters"},
 	"bide dlq list":        {suits: hasLetters, what: "with dead letters", saysRun: true},
 	"bide dlq purge":       {suits: hasLetters, saysRun: true},
@@ -43,7 +47,7 @@ var runArgs = map[string]runArg{
 	"bide rerun":           {suits: func(i runInfo) bool { return i.Status != event.Running }, changes: true, saysRun: true},
 	"bide resume":          {suits: func(i runInfo) bool { return i.Resumable }, what: "that can be resumed", changes: true, saysRun: true},
 	"bide show":            {saysRun: true},
-	"bide stop":            {suits: func(i runInfo) bool { return i.Status == event.Running }, what: "that is running", changes: true, saysRun: true},
+	"bide stop":            {suits: isRunning, what: "that is running", changes: true, saysRun: true},
 	"bide tune":            {},
 	"bide ui":              {all: true, saysRun: true},
 	"bide worktree clean":  {all: true, saysRun: true},
@@ -81,6 +85,11 @@ func (a *app) withRun(cmd *cobra.Command, arg runArg, args []string) ([]string, 
 		}
 	}
 	missing := strings.Contains(cmd.Use, "[RUN]") && len(args) == needed
+	if arg.absent != nil {
+		if missing = arg.absent(args); missing {
+			arg.suits = isRunning
+		}
+	}
 	if missing && arg.all {
 		return args, nil
 	}

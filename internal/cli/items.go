@@ -231,21 +231,31 @@ func resolveItems(ctx context.Context, r *journal.Reader, names []string) error 
 	return misused(errs...)
 }
 
+// itemInstead finds the work item that a name for which there is no run belongs to, and the
+// newest run that suits the command and has it; "" if there is none.
+func (a *app) itemInstead(ctx context.Context, name string, arg runArg, err error) (run string, it event.Item) {
+	if missing, ok := errors.AsType[*journal.NotFoundError](err); !ok || name == "" || missing.Ambiguous || missing.Runs > 0 || len(missing.Near) > 0 {
+		return "", it
+	}
+	last, err := a.meant(ctx, "", arg)
+	if err != nil || last.ID == "" || arg.changes && last.other {
+		return "", it
+	}
+	err = a.reading(last.ID, func(r *journal.Reader) (err error) {
+		it, _, err = findItem(ctx, r, name)
+		return err
+	})
+	if err != nil || it.Index == 0 {
+		return "", event.Item{}
+	}
+	return last.ID, it
+}
+
 // orItem is the error for a RUN that names no run. It also names the work item that the user
 // may have meant.
 func (a *app) orItem(ctx context.Context, name string, err error) error {
-	if missing, ok := errors.AsType[*journal.NotFoundError](err); !ok || name == "" || missing.Ambiguous || missing.Runs > 0 || len(missing.Near) > 0 {
-		return err
-	}
-	var it event.Item
-	last, merr := a.meant(ctx, "", runArg{})
-	if merr != nil {
-		return err
-	}
-	if a.reading(last.ID, func(r *journal.Reader) (err error) {
-		it, _, err = findItem(ctx, r, name)
-		return err
-	}) != nil || it.Index == 0 {
+	_, it := a.itemInstead(ctx, name, runArg{}, err)
+	if it.Index == 0 {
 		return err
 	}
 	id := diag.ShellWord(it.ID)

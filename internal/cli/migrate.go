@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"syscall"
 
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
@@ -131,6 +132,9 @@ func (o *migrateOptions) run() error {
 // the same.
 func migrateFile(path, name string) (*migrated, diag.List, error) {
 	src, err := os.ReadFile(path)
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, nil, usagef("%s is a directory; name the files in it", path)
+	}
 	if err != nil {
 		return nil, nil, usageError{err}
 	}

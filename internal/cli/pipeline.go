@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/dataflow"
@@ -59,6 +60,11 @@ func (s *streams) loadPipeline(path, manifest string, strict bool) (*dataflow.Pi
 
 // runPipeline runs a pipeline file.
 func (o *runOptions) runPipeline(ctx context.Context) error {
+	for _, text := range slices.Concat(o.params, o.rest, o.Args) {
+		if strings.Contains(text, "=") {
+			return usagef("%s is a pipeline, whose inputs are given as --input %s", o.path, diag.ShellWord(text))
+		}
+	}
 	if len(o.rest) > 0 || len(o.Args) > 0 || len(o.files) > 0 || len(o.params) > 0 || o.paramFile != "" || o.Profile != "" || o.MaxIterations > 0 {
 		return usagef("%s is a pipeline: it takes --input and --inputs, not arguments and parameters", o.path)
 	}
@@ -264,6 +270,7 @@ from --modules, as the editor has the file.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&o.manifest, "modules", "", "the manifest of modules")
+	cmd.Flags().Bool("stdio", true, "the editor is on standard input and output, as always")
 	return cmd
 }
 

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/files"
@@ -63,6 +65,11 @@ names are refused. /metrics has metrics of the runs for Prometheus.`,
 }
 
 func (o *uiOptions) run(ctx context.Context) error {
+	for _, host := range o.hosts {
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			return usagef("--host is the name of a proxy in front of bide; to serve other machines write: --listen :8080")
+		}
+	}
 	path := "/"
 	st, err := o.openStore()
 	if err != nil {
@@ -70,6 +77,9 @@ func (o *uiOptions) run(ctx context.Context) error {
 	}
 	if o.id != "" {
 		id, err := st.Find(o.id)
+		if n, aerr := strconv.Atoi(o.id); err != nil && aerr == nil && n > 1000 {
+			return usagef("%w; for a port write: --listen 127.0.0.1:%d", err, n)
+		}
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -142,6 +143,9 @@ func valueOf(f *pflag.Flag) string {
 	if _, ok := f.Value.(*limitsFlag); ok {
 		return "the name of a limit, or several with commas between them; bide limits shows them"
 	}
+	if p, ok := f.Value.(*policyFlag); ok && p.row.Kind == option.Count && len(p.row.Words) > 0 {
+		return "a whole number, or " + strings.Join(p.row.Words, ", ")
+	}
 	switch f.Value.Type() {
 	case "int", "int64":
 		return "a whole number"
@@ -167,6 +171,16 @@ func (s *streams) renamedFlag(fs *pflag.FlagSet, old, name string) {
 		panic(err) // the flag was added above
 	}
 }
+
+// alsoNamed gives flags further names, which people know from other tools.
+func alsoNamed(fs *pflag.FlagSet, names map[string]string) {
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(names[name], name))
+	})
+}
+
+// retryNames maps names that other tools have for flags of a retry to ours.
+var retryNames = map[string]string{"delay": "initial-delay", "max-attempts": "attempts", "times": "attempts", "tries": "attempts"}
 
 // oldFlag is a flag under its old name.
 type oldFlag struct {

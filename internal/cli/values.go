@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/value"
@@ -18,7 +19,11 @@ func givenValues(flag string, list []string, fileFlag, path string, once bool) (
 		name, v, ok := strings.Cut(text, "=")
 		switch _, twice := texts[name]; {
 		case !ok || name == "":
-			errs = append(errs, fmt.Errorf("--%s %s: write it as NAME=VALUE", flag, text))
+			hint := ""
+			if _, err := os.Stat(text); err == nil || filepath.Ext(text) == ".json" {
+				hint = fmt.Sprintf("; a file of them is given as --%s %s", fileFlag, text)
+			}
+			errs = append(errs, fmt.Errorf("--%s %s: write it as NAME=VALUE%s", flag, text, hint))
 		case twice && once:
 			errs = append(errs, fmt.Errorf("--%s %s is given twice", flag, name))
 		default:

@@ -8,7 +8,8 @@ import (
 // Nearest returns the candidate that a person who typed word most likely
 // meant, or "" if none is near: a different spelling of the same letters
 // (case, hyphens, underscores), or one within a third of its length in edits, that
-// leave more than half of it or only its letters in another order.
+// leave more than half of it or only its letters in another order. If there is none,
+// it is the only one that begins with the word.
 func Nearest(word string, candidates []string) string {
 	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace
 	w := plain(strings.ToLower(word))
@@ -22,7 +23,24 @@ func Nearest(word string, candidates []string) string {
 			best, bestD = c, d
 		}
 	}
+	if best == "" && len(w) >= 3 {
+		best = begins(w, candidates, plain)
+	}
 	return best
+}
+
+// begins returns the only candidate that begins with a word, "" if none or several do.
+func begins(word string, candidates []string, plain func(string) string) (found string) {
+	for _, c := range candidates {
+		switch of := plain(strings.ToLower(c)); {
+		case !strings.HasPrefix(of, word) || of == word || c == found:
+		case found != "":
+			return ""
+		default:
+			found = c
+		}
+	}
+	return found
 }
 
 func sorted(word string) string {

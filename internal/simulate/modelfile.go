@@ -107,6 +107,14 @@ func (r *reader) fields(n *yaml.Node, what string, read map[string]func(*yaml.No
 				p.Suggest("it stands with a step: steps: {\"*\": {%s: …}}, where \"*\" is every step", k.Value)
 				continue
 			}
+			switch ours := modelWords[k.Value]; {
+			case ours != "" && read[ours] != nil:
+				p.Suggest("did you mean %q, as in failures: {network: 0.1}?", ours)
+				continue
+			case read["steps"] != nil && v.Kind == yaml.MappingNode && diag.Nearest(k.Value, names) == "":
+				p.Suggest("where it is a step, write it below steps:; the keys are %s", strings.Join(names, ", "))
+				continue
+			}
 			p.Near(k.Value, names).Or("its keys are %s", strings.Join(names, ", "))
 		case seen[k.Value]:
 			r.bad(k, "duplicate-key", "%q is there twice", k.Value)
@@ -343,4 +351,10 @@ func (r *reader) whole(n *yaml.Node, least, greatest float64) int {
 		r.bad(n, "range", "%q is no whole number", n.Value)
 	}
 	return int(f)
+}
+
+// modelWords maps words that a newcomer writes for the failures of a step to the key.
+var modelWords = map[string]string{
+	"fail": "failures", "fails": "failures", "failure": "failures", "failure_rate": "failures", "fail_rate": "failures",
+	"error": "failures", "errors": "failures", "error_rate": "failures", "probability": "failures",
 }

@@ -64,6 +64,9 @@ func (f Flag) problem(p diag.Problem) error {
 	if p.Suggestion != "" {
 		message += "; " + onCommandLine.Replace(p.Suggestion)
 	}
+	if f.Option.Kind == option.Condition {
+		message += "; it is a condition on the result, as in result.status == 'ready', and no command"
+	}
 	return errors.New(message)
 }
 
@@ -147,7 +150,7 @@ func (f Flag) words() (out []string) {
 	return out
 }
 
-// matchers reads --retry-on and --abort-on: names, exit_code:N and pattern:RE.
+// matchers reads --retry-on and --abort-on: names, exit_code:N or N, and pattern:RE.
 // Names and exit codes may stand several to a flag, with commas in between; a
 // pattern takes all of its flag.
 func (f Flag) matchers() (*node, error) {
@@ -160,13 +163,12 @@ func (f Flag) matchers() (*node, error) {
 			matcher("pattern", re)
 			continue
 		}
-		codes := false
 		for _, word := range (Flag{Texts: []string{text}}).words() {
 			if strings.HasPrefix(word, "pattern:") {
 				return nil, fmt.Errorf("--%s: a pattern takes all of its flag; write --%s %s", f.Name, f.Name, strings.Replace(text, ","+word, " --"+f.Name+" "+word, 1))
 			}
 			code, named := strings.CutPrefix(word, "exit_code:")
-			if codes = named || codes && intText().MatchString(word); codes {
+			if named || intText().MatchString(word) {
 				matcher("exit_code", code)
 			} else {
 				list.items = append(list.items, wordNode(word))

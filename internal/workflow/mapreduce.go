@@ -208,7 +208,11 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 		d.input(keys.input.key.text, keys.input.val, m)
 	}
 	if mapTable.read(o, m); !keys.input.there() {
-		d.errorf(o.n, "missing-key", "a map needs input: a file, a command or a list of items").Suggest("for example: input: items.json")
+		p := d.errorf(o.n, "missing-key", "a map needs input: a file, a command or a list of items")
+		if key, near := o.mistaken([]string{"input"}, foreignInputs); key != nil {
+			p.Suggest("did you mean %q where it says %q?", near, key.text)
+		}
+		p.Or("for example: input: items.json")
 	}
 	m.FilterPos, m.SortPos, m.DistinctPos = o.at(m, &m.Filter).pos, o.n.pos, o.n.pos
 	if keys.sort.val != nil {

@@ -32,6 +32,9 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 			return []Matcher{{Name: name, Match: m}}
 		}
 		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))
+		if _, err := strconv.Atoi(n.text); err == nil {
+			p.Suggest("for an exit status write {exit_code: [%s]}", n.text)
+		}
 		p.Near(name, matcherNames).Or("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
 		return nil
 	}

@@ -322,6 +322,9 @@ const (
 	skipItems    = "map.skip_unchanged leaves out the items of a map that are unchanged since an earlier run"
 )
 
+// foreignInputs maps words of foreach and of other tools for the items of a map to its key.
+var foreignInputs = map[string]string{"items": "input", "item": "input", "list": "input", "values": "input", "over": "input", "matrix": "input", "files": "input", "in": "input", "source": "input"}
+
 // foreignTemplates are other words for the steps of a map.
 var foreignTemplates = func() map[string]string {
 	others := map[string]string{}
@@ -347,7 +350,7 @@ func (o *object) unknown(key, value *node) {
 	near, elsewhere := "", ""
 	if ours := foreignActions[key.text]; ours != "" && slices.Contains(names, ours) {
 		near = fmt.Sprintf("did you mean %q?", ours)
-	} else if ours := foreignTemplates[key.text]; ours != "" && o.tables[0] == mapTable {
+	} else if ours := cmp.Or(foreignTemplates[key.text], foreignInputs[key.text]); ours != "" && o.tables[0] == mapTable {
 		p.Suggest("did you mean %q?", ours)
 		return
 	} else if len(key.text) <= maxKey {

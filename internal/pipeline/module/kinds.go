@@ -24,7 +24,7 @@ func (m *manifest) kind(n *yaml.Node, f map[string]entry, d *Definition) {
 		}
 	}
 	if len(given) != 1 {
-		p := m.errorf(n, "The module %s must have exactly one of shell, http, agent and workflow", d.Name)
+		p := m.errorf(n, "%s must have exactly one of shell, http, agent and workflow", d.called())
 		if len(given) > 1 {
 			p.Suggest("it has %s; make a module of each", strings.Join(given, " and "))
 		}

@@ -120,7 +120,12 @@ func (m *manifest) fields(n *yaml.Node, what string, known []string) map[string]
 		case twice:
 			m.errorf(key, "The key %q is given twice", key.Value)
 		case known != nil && !slices.Contains(known, key.Value):
-			m.errorf(key, "Unknown key %q in %s", key.Value, what).Suggestion = diag.DidYouMean(key.Value, known)
+			p := m.errorf(key, "Unknown key %q in %s", key.Value, what)
+			if ours := otherWords[key.Value]; slices.Contains(known, ours) {
+				p.Suggest("did you mean %q?", ours)
+			} else {
+				p.Suggestion = diag.DidYouMean(key.Value, known)
+			}
 		default:
 			out[key.Value] = entry{key, val}
 		}
@@ -135,7 +140,12 @@ func (m *manifest) top(n *yaml.Node) (defs []*Definition) {
 		m.errorf(n, "The manifest has no modules").Suggest("write modules: with a list of modules")
 		return nil
 	case list.Kind != yaml.SequenceNode:
-		m.errorf(list, "modules must be a list").Suggest("put \"- \" before each module")
+		p := m.errorf(list, "modules must be a list")
+		if list.Kind == yaml.MappingNode && len(list.Content) > 1 && deref(list.Content[1]).Kind == yaml.MappingNode {
+			p.Suggest("write \"- name: %s\", with the other keys of the module below name", list.Content[0].Value)
+		} else {
+			p.Suggest("put \"- \" before each module")
+		}
 		return nil
 	}
 	m.seen = map[string]int{}
@@ -148,7 +158,19 @@ func (m *manifest) top(n *yaml.Node) (defs []*Definition) {
 	return defs
 }
 
+// otherWords maps words of other tools for keys of a manifest to ours.
+var otherWords = map[string]string{
+	"input": "params", "inputs": "params", "parameters": "params", "args": "params", "arguments": "params",
+	"output": "result", "outputs": "result", "returns": "result", "return": "result", "type": "result",
+	"command": "shell", "commands": "shell", "run": "shell", "cmd": "shell", "exec": "shell", "script": "shell",
+	"url": "http", "request": "http", "claude": "agent", "prompt": "agent", "file": "workflow", "id": "name", "doc": "description",
+}
+
 func (m *manifest) module(n *yaml.Node) *Definition {
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && deref(n.Content[1]).Kind == yaml.MappingNode && !slices.Contains(names("module"), n.Content[0].Value) {
+		m.errorf(n, "The module has no name").Suggest("write \"- name: %s\", with the other keys of the module below name", n.Content[0].Value)
+		return nil
+	}
 	f := m.fields(n, "a module", names("module"))
 	d := &Definition{Dir: filepath.Dir(m.file), Pos: m.pos(n)}
 	d.Name = m.text(f, "name")
@@ -164,12 +186,15 @@ func (m *manifest) module(n *yaml.Node) *Definition {
 			m.errorf(r.value, "A result cannot be an open record; name all its fields")
 		}
 	} else {
-		m.errorf(n, "The module %s has no result", d.Name).Suggest("write its type: result: String")
+		m.errorf(n, "%s has no result", d.called()).Suggest("write its type: result: String")
 		d.Result = types.Invalid
 	}
 	m.kind(n, f, d)
 	return d
 }
+
+// called is the module as a subject, with its name if it has one.
+func (d *Definition) called() string { return strings.TrimSuffix("The module "+d.Name, " ") }
 
 func (m *manifest) name(n *yaml.Node, f map[string]entry, d *Definition) {
 	at := n

@@ -39,7 +39,7 @@ func (p *Plan) Decode(in map[string]any) (values []any, given []bool, err error)
 		case param.Type.Kind == types.OptionalKind && param.Required:
 			given[i] = true // none
 		case param.Required:
-			e.Problems = append(e.Problems, fmt.Sprintf("input %s is missing; give a %s, as in --input %s=%s", param.Name, param.Type, param.Name, types.Example(param.Type)))
+			e.Problems = append(e.Problems, fmt.Sprintf("input %s is missing; give %s, as in --input %s=%s", param.Name, withArticle(param.Type.String()), param.Name, types.Example(param.Type)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -56,4 +56,12 @@ func (p *Plan) Decode(in map[string]any) (values []any, given []bool, err error)
 		return nil, nil, e
 	}
 	return values, given, nil
+}
+
+// withArticle puts the article before the name of a type.
+func withArticle(name string) string {
+	if strings.HasPrefix(name, "I") || strings.HasPrefix(name, "O") {
+		return "an " + name
+	}
+	return "a " + name
 }
