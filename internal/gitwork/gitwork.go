@@ -274,7 +274,10 @@ func (g *Work) ownWorktree(ctx context.Context) error {
 // usersOwn gives the names in the user's working tree that are not in the directory of
 // runs, which may itself be in the working tree.
 func (g *Work) usersOwn(names []string) []string {
-	home, err := filepath.Rel(g.Repo.Dir(), filepath.Dir(filepath.Dir(g.Home)))
+	home, err := filepath.EvalSymlinks(filepath.Dir(filepath.Dir(g.Home))) // git names what is behind a link
+	if err == nil {
+		home, err = filepath.Rel(g.Repo.Dir(), home)
+	}
 	if err != nil || !filepath.IsLocal(home) {
 		return names
 	}
