@@ -152,6 +152,17 @@ func (run *Run) saveLog(ctx context.Context, s *slot) error {
 	return os.Rename(link, place)
 }
 
+// makeLogs makes the directory of these logs. A file in it, which git does not take for a
+// log, keeps git from removing the directory with the last log: that would change logs/refs,
+// where [Repo.StashStamp] looks for uses of the stash.
+func (run *Run) makeLogs() error {
+	dir := filepath.Join(run.repo.common, "logs", filepath.FromSlash(privateRef(run.ID, "")))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, ".keep"), nil, 0o666)
+}
+
 // nameLog makes the private name of a log, unless there is one.
 func (run *Run) nameLog(ctx context.Context, ref string) error {
 	r := run.repo

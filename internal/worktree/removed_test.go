@@ -82,7 +82,7 @@ func TestRemovedByAStep(t *testing.T) {
 				if _, err := run.Remove(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if names, _ := filepath.Glob(filepath.Join(w.dir, ".git", "logs", "refs", "bide", "*")); len(names) > 0 {
+				if names, _ := filepath.Glob(filepath.Join(w.dir, ".git", "logs", "refs", "bide", "*", poolDir, "*")); len(names) > 0 {
 					t.Errorf("logs are left: %q", names)
 				}
 				if strings.HasPrefix(name, "another") {
@@ -148,6 +148,7 @@ func TestLogThatIsALink(t *testing.T) {
 func TestCollectedWhileAnAgentWorks(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
+	stamp := run.repo.StashStamp()
 	a := w.agent(run, "0", 1)
 	w.write(a.Dir, "left.txt", "left\n")
 	w.commitAll(a.Dir, "left")
@@ -160,8 +161,33 @@ func TestCollectedWhileAnAgentWorks(t *testing.T) {
 	equal(t, "left.txt", w.git("show", k.Branch+":left.txt"), "left")
 	w.remove(a)
 	w.must(run.Drain(t.Context()))
+	if run.repo.StashStamp() != stamp {
+		t.Error("that looks like a use of the stash")
+	}
 	if said := w.git("for-each-ref", privateRef("r1", poolDir)); said != "" {
 		t.Errorf("names are left: %s", said)
 	}
-	w.git("gc", "-q", "--prune=now")
+	if said := w.git("reflog", "expire", "--all"); said != "" {
+		t.Errorf("git says %q", said)
+	}
+}
+
+// TestBranchThatWasDeletedAfterTheEnd: the branch comes back with what the end of the run
+// committed.
+func TestBranchThatWasDeletedAfterTheEnd(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	w.write(run.Dir, "left.txt", "left\n")
+	if _, err := run.CommitLeft(t.Context(), "left"); err != nil {
+		t.Fatal(err)
+	}
+	w.must(run.repo.Sync(t.Context()))
+	w.git("worktree", "remove", "--force", run.Dir)
+	w.git("branch", "-D", run.Branch)
+	next, err := w.open(w.dir).OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "left.txt", w.git("show", next.Branch+":left.txt"), "left")
+	equal(t, "a.txt", w.git("show", next.Branch+":a.txt"), "by the run")
 }

@@ -163,7 +163,7 @@ func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 	if err := run.Mark(ctx, ""); err != nil {
 		return err
 	}
-	if err := r.Sync(ctx); err != nil {
+	if err := errors.Join(run.makeLogs(), r.Sync(ctx)); err != nil {
 		return err
 	}
 	_, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "start"), run.Base)
@@ -277,7 +277,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	} else if tip == "" {
 		return nil, &os.PathError{Op: "open", Path: run.Dir, Err: os.ErrNotExist}
 	}
-	if err := r.recall(ctx, run); err != nil {
+	if err := errors.Join(r.recall(ctx, run), run.makeLogs()); err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{r.dir, run.Dir} {
