@@ -71,9 +71,13 @@ func (run *Run) CommitLeft(ctx context.Context, text string) (left []string, err
 	if err != nil {
 		return nil, err
 	}
+	before := st.Commit
 	own, err := run.preparedOwn()
 	if err == nil {
 		st, err = run.repo.commitLeft(ctx, run.Dir, st, text, own)
+	}
+	if err == nil && st.Commit != before { // if somebody deletes the branch, it is made again with this commit
+		err = run.Mark(ctx, "")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit what the steps left in %s: %w", run.Dir, err)
