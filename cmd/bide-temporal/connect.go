@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -55,6 +58,32 @@ func options() (client.Options, error) {
 	}
 	return opt, err
 }
+
+// answerWait is for how long a worker waits for a server that does not answer in time before
+// it gives up. The SDK does so, too, while a worker works.
+const answerWait = 2 * time.Minute
+
+// patiently does what needs an answer of the server, again after a while if there was none
+// that comes.
+func patiently(comes func(error) bool, do func() error) error {
+	began := time.Now()
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || !comes(err) || time.Since(began) > answerWait {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "the Temporal server does not answer, trying again: %v\n", err)
+		time.Sleep(cluster.HoldOf(try))
+	}
+}
+
+// slow reports whether the server did not answer in time, and away whether it may be there
+// again soon.
+func slow(err error) bool {
+	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func away(err error) bool { return slow(err) || errors.As(err, new(*serviceerror.Unavailable)) }
 
 // notConnected says why there is no connection, and what to do about it. For a handshake
 // that failed, gRPC gives only a text.

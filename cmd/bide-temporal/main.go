@@ -181,8 +181,8 @@ func work(text string, stores []string) error {
 		}
 		allowed = append(allowed, s)
 	}
-	c, err := connect(os.Stderr)
-	if err != nil {
+	var c client.Client
+	if err := patiently(slow, func() (err error) { c, err = connect(os.Stderr); return err }); err != nil {
 		return err
 	}
 	defer c.Close()
@@ -200,22 +200,35 @@ func work(text string, stores []string) error {
 	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c), signal: signals(c)}
 	// Commands of lanes may keep the processor busy, so a workflow may wait longer than the
 	// usual second.
-	short := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second,
-		DeploymentOptions: version, OnFatalError: onFatal})
-	registerMain(short, a)
-	lanes := worker.New(c, laneQueue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
-		DisableEagerActivities: true, WorkerStopTimeout: grace, DeploymentOptions: version, OnFatalError: onFatal})
-	registerLanes(lanes, a)
+	short, err := started(func() worker.Worker {
+		w := worker.New(c, mainQueue, worker.Options{Identity: identity(slots), DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second,
+			DeploymentOptions: version, OnFatalError: onFatal})
+		registerMain(w, a)
+		return w
+	})
+	if err != nil {
+		return err
+	}
+	lanes, err := started(func() worker.Worker {
+		w := worker.New(c, laneQueue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
+			DisableEagerActivities: true, WorkerStopTimeout: grace, DeploymentOptions: version, OnFatalError: onFatal})
+		registerLanes(w, a)
+		return w
+	})
+	if err != nil {
+		return err
+	}
 	// The worker's own queue belongs to no version. Each start of a worker has a new queue,
 	// and a version can become current only if it has workers for all queues of the one
 	// before.
-	own := worker.New(c, mine.Queue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: 1, MaxConcurrentActivityTaskPollers: 1,
-		DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace, OnFatalError: onFatal})
-	own.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})
-	for _, w := range []worker.Worker{short, lanes, own} {
-		if err := w.Start(); err != nil {
-			return withoutNamespace(err)
-		}
+	own, err := started(func() worker.Worker {
+		w := worker.New(c, mine.Queue, worker.Options{Identity: identity(slots), MaxConcurrentActivityExecutionSize: 1, MaxConcurrentActivityTaskPollers: 1,
+			DisableWorkflowWorker: true, DisableEagerActivities: true, WorkerStopTimeout: grace, OnFatalError: onFatal})
+		w.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})
+		return w
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(os.Stderr, "worker of %d %s, ready\n", slots, map[bool]string{true: "slot", false: "slots"}[slots == 1])
 	ch := make(chan os.Signal, 2)
@@ -254,6 +267,16 @@ func work(text string, stores []string) error {
 	err = mine.Close()
 	measured(hurry)
 	return errors.Join(gone, err)
+}
+
+// started starts a worker. One that could not start cannot be started again, so each attempt
+// makes another one.
+func started(newWorker func() worker.Worker) (w worker.Worker, err error) {
+	err = patiently(away, func() error {
+		w = newWorker()
+		return w.Start()
+	})
+	return w, withoutNamespace(err)
 }
 
 // measure begins to send measurements of what a worker does, if the settings of telemetry

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
@@ -20,7 +21,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.temporal.io/api/serviceerror"
 )
 
 // authority signs certificates.
@@ -229,5 +233,35 @@ func TestRenewedCertificate(t *testing.T) {
 	block, _ := pem.Decode(text)
 	if now := seen(); bytes.Equal(was, now) || !bytes.Equal(now, block.Bytes) {
 		t.Error("the server saw the old certificate")
+	}
+}
+
+// TestServerDoesNotAnswerAtOnce: a worker that starts while the server is busy waits for it.
+func TestServerDoesNotAnswerAtOnce(t *testing.T) {
+	busy, gone := serviceerror.NewDeadlineExceeded("context deadline exceeded"), serviceerror.NewUnavailable("connection refused")
+	for name, c := range map[string]struct {
+		comes func(error) bool
+		says  []error // the last one for ever
+		want  error
+		tries int
+	}{
+		"it is slow":               {slow, []error{busy, fmt.Errorf("failed reaching server: %w", busy), nil}, nil, 3},
+		"nobody is there":          {slow, []error{gone}, gone, 1},
+		"it starts anew meanwhile": {away, []error{busy, gone, nil}, nil, 3},
+		"it never answers":         {away, []error{busy}, busy, 9}, // 1, 2, 4, 8, 16 and three times 30 s
+		"another error":            {away, []error{io.EOF}, io.EOF, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				err := patiently(c.comes, func() error {
+					n++
+					return c.says[min(n, len(c.says))-1]
+				})
+				if !errors.Is(err, c.want) || n != c.tries {
+					t.Errorf("%v after %d tries", err, n)
+				}
+			})
+		})
 	}
 }
