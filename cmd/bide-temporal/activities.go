@@ -74,11 +74,12 @@ func outcomeOf(err error) string {
 }
 
 // slow reports to a run how many items a lane keeps whose present item takes longer than
-// its lease. It tries until the run knows, or the lane has ended.
+// its lease. It tries until the run knows, or the lane has ended: most do within a second,
+// and then nothing is reported. A call is not cut short, as a server may take that badly.
 func (a *activities) slow(ctx context.Context, l cluster.Lease, first int) {
-	for try := 1; ; try++ {
-		err := a.signal(ctx, l.Run, laneEnd{Life: l.Life, Lease: l.ID, How: laneSlow, Keep: first})
-		if err == nil || errors.As(err, new(*serviceerror.NotFound)) || (clock.Machine{}).Wait(ctx, cluster.HoldOf(try), nil) != nil {
+	for try := 1; (clock.Machine{}).Wait(ctx, cluster.HoldOf(try), nil) == nil; try++ {
+		err := a.signal(context.WithoutCancel(ctx), l.Run, laneEnd{Life: l.Life, Lease: l.ID, How: laneSlow, Keep: first})
+		if err == nil || errors.As(err, new(*serviceerror.NotFound)) {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
@@ -345,5 +346,44 @@ func TestReadsFirst(t *testing.T) {
 	}
 	if status := p.do(); status != event.Succeeded || n != len(answers) {
 		t.Errorf("%s after %d tasks", status, n)
+	}
+}
+
+// TestSlowIsReported: a lane whose present item takes longer than its lease is reported after
+// a second, unless it has ended by then. A call goes on where the lane ends meanwhile.
+func TestSlowIsReported(t *testing.T) {
+	withoutServer(t)
+	for name, c := range map[string]struct {
+		lasts time.Duration // the lane, from then on
+		fails int           // so many calls
+		want  int           // calls
+	}{
+		"it ends at once":          {100 * time.Millisecond, 0, 0},
+		"its item takes long":      {time.Hour, 0, 1},
+		"the server is away twice": {time.Hour, 2, 3},
+		"it ends amid the call":    {1100 * time.Millisecond, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				a := &activities{signal: func(ctx context.Context, _ string, e laneEnd) error {
+					calls++
+					time.Sleep(time.Second)
+					if ctx.Err() != nil || e.Keep != 3 || e.How != laneSlow {
+						t.Errorf("%+v, %v", e, ctx.Err())
+					}
+					if calls <= c.fails {
+						return errors.New("away")
+					}
+					return nil
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), c.lasts)
+				defer cancel()
+				a.slow(ctx, cluster.Lease{Run: "r"}, 3)
+				if calls != c.want {
+					t.Errorf("%d calls", calls)
+				}
+			})
+		})
 	}
 }
