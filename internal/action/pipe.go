@@ -3,8 +3,10 @@ package action
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/classify"
 	"github.com/bide-dev/bide/internal/diag"
 )
 
@@ -33,17 +35,26 @@ func failedInPipe(file, text, stderr string) (unsure bool, err error) {
 	}
 	_ = os.Remove(file) // a leftover goes with the run's next life
 	for _, status := range strings.Fields(string(b)) {
-		switch {
-		case status == "0" || status == "141" || status == "1" && stderr == "":
+		code, _ := strconv.Atoi(status) // as bash writes it
+		if code == 0 || code == 141 || code == 1 && stderr == "" {
 			continue
 		}
-		end := ""
-		if stderr != "" {
-			end = ": " + stderr
-		}
-		return false, fmt.Errorf("a command in the pipe ended with exit status %s, so that the list may not be whole%s", status, end)
+		return false, &pipeError{&ExitError{Code: code, Stderr: stderr, Kind: classify.Command(text, code, "", stderr)}}
 	}
 	return false, nil
+}
+
+// pipeError is the failure of a command in a pipe whose last command succeeded.
+type pipeError struct{ *ExitError }
+
+func (e *pipeError) Unwrap() error { return e.ExitError }
+
+func (e *pipeError) Error() string {
+	text := fmt.Sprintf("a command in the pipe ended with %s, so that the list may not be whole", e.Ending())
+	if line := lastLine(e.Stderr); line != "" {
+		text += ": " + line
+	}
+	return text
 }
 
 // Piped says whether there may be a pipe in a text for a shell.

@@ -37,8 +37,11 @@ func (w *World) shell(ctx context.Context, a *workflow.Shell, c *Call) (Result, 
 		}
 	}
 	res, err := w.command(ctx, c, "sh", []string{"sh", "-c", tellingPipe(c.Pipe) + cmd.Line()}, env, c.Input, cmd.Line())
-	if c.Pipe != "" && err == nil {
-		res.Unsure, err = failedInPipe(c.Pipe, cmd.Line(), res.Stderr)
+	if c.Pipe != "" {
+		unsure, failed := failedInPipe(c.Pipe, cmd.Line(), res.Stderr)
+		if err == nil {
+			res.Unsure, err = unsure, failed
+		}
 	}
 	return res, err
 }

@@ -253,6 +253,7 @@ func (o *graphOptions) run() error {
 type lspOptions struct {
 	*streams
 	manifest string
+	stdio    bool
 }
 
 func lspCmd(a *app) *cobra.Command {
@@ -267,10 +268,15 @@ types, colours and formatting. Modules come from modules.yml beside the pipeline
 from --modules, as the editor has the file.`,
 		Example: `  bide lsp
   bide lsp --modules services/modules.yml`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !o.stdio {
+				return usagef("--stdio=false is not supported: the editor is on standard input and output; leave it out")
+			}
+			return o.run(cmd.Context())
+		},
 	}
 	cmd.Flags().StringVar(&o.manifest, "modules", "", "the manifest of modules")
-	cmd.Flags().Bool("stdio", true, "the editor is on standard input and output, as always")
+	cmd.Flags().BoolVar(&o.stdio, "stdio", true, "the editor is on standard input and output, as always")
 	return cmd
 }
 
