@@ -91,7 +91,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	}
 	home, kept := w.take(ctx, store, t)
 	if !kept {
-		if home, err = w.copyOf(ctx, store, t.Run, nil, tell); err != nil {
+		if home, err = w.copyOf(ctx, store, t.Run, false, tell); err != nil {
 			return HomeDone{}, err
 		}
 	}

@@ -194,8 +194,9 @@ type fold struct {
 	shared Shared
 	j      *journal.Journal
 	path   string // of the position; "": it is not saved
-	// only, if not nil, says which events are copied.
-	only func(e *event.Event) bool
+	// lanes says that the copy is for lanes: it has no events of items, except for the work
+	// items that were changed.
+	lanes bool
 
 	// tell, if not nil, is called each tellEvery with the number of ended items so far.
 	tell  func(items int) error
@@ -319,6 +320,9 @@ func (f *fold) entry(ctx context.Context, e Entry) error {
 
 // accept copies the part of a log that counts.
 func (f *fold) accept(ctx context.Context, p Prefix) error {
+	if l, _ := logNameOf(p.Log); f.lanes && l.kind == laneLog {
+		return nil
+	}
 	if now, ok := f.repaired[p.Log]; ok {
 		p = now
 	}
@@ -359,7 +363,7 @@ func (f *fold) log(ctx context.Context, name string, from, length int64) (int64,
 func (f *fold) take(ctx context.Context, log string, facts []event.Event) error {
 	kept := facts[:0:0]
 	for _, e := range facts {
-		if f.only != nil && !f.only(&e) {
+		if f.lanes && e.Index > 0 && !(e.Type == event.ItemRequeued && len(e.Data) > 0) {
 			continue
 		}
 		switch e.Type {

@@ -147,15 +147,16 @@ func (w *Worker) Close() error {
 	return errors.Join(append(errs, os.RemoveAll(w.scratch), w.lock.Unlock())...)
 }
 
-// copyOf makes a copy of a run's journal in a home of its own, with the events that only
-// accepts; nil accepts all. If it takes long, tell is called with the number of items so
-// far; tell may be nil.
-func (w *Worker) copyOf(ctx context.Context, store Store, run string, only func(*event.Event) bool, tell func(items int) error) (home *journal.Store, err error) {
+// copyOf makes a copy of a run's journal in a home of its own. A copy for lanes is without
+// what other lanes have recorded: they need only the run and its items, and begin at once
+// however many items have ended. If it takes long, tell is called with the number of items
+// so far; tell may be nil.
+func (w *Worker) copyOf(ctx context.Context, store Store, run string, lanes bool, tell func(items int) error) (home *journal.Store, err error) {
 	home, j, err := w.emptyCopy(store, run)
 	if err != nil {
 		return nil, err
 	}
-	f := fold{shared: store.Run(run), j: j, only: only, tell: tell}
+	f := fold{shared: store.Run(run), j: j, lanes: lanes, tell: tell}
 	if err = errors.Join(f.all(ctx), j.Close()); err != nil {
 		return nil, errors.Join(err, discard(home.Dir))
 	}
@@ -339,9 +340,7 @@ func (s *session) run(store Store, l Lease) {
 		}
 		return nil
 	}}
-	home, err := s.w.copyOf(s.hardly, store, l.Run, func(e *event.Event) bool {
-		return e.Index == 0 || e.Type == event.ItemRequeued && len(e.Data) > 0
-	}, nil)
+	home, err := s.w.copyOf(s.hardly, store, l.Run, true, nil)
 	var sum *engine.Summary
 	if err == nil {
 		var git *gitShare
