@@ -257,7 +257,12 @@ func (d *plainDisplay) line(e event.Event) string {
 			return oneLine(e.Label + ": " + e.Message)
 		}
 		return oneLine(e.Message)
-	case event.RunPaused, event.AgentPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
+	case event.RunPaused:
+		if e.DelayMS >= time.Minute.Milliseconds() {
+			return fmt.Sprintf("%s; bide control %s retry-now asks them now", oneLine(e.Message), shortRun(e.Run))
+		}
+		return oneLine(e.Message)
+	case event.AgentPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {
@@ -417,7 +422,7 @@ func (d *plainDisplay) itemLine(e event.Event) string {
 	}
 	p.shown, p.last = p.done, e.Time
 	rate := float64(p.done-p.before) / max(0.001, e.Time.Sub(p.began).Seconds())
-	return fmt.Sprintf("%d of %d items (%d %%), %d failed, %s", p.done, p.total, 100*p.done/p.total, p.failed, rateOf(rate))
+	return fmt.Sprintf("%d of %s (%d %%), %d failed, %s", p.done, diag.Count(p.total, "item"), 100*p.done/p.total, p.failed, rateOf(rate))
 }
 
 // rateOf says how many items finish in a second, or in a minute if they are few.

@@ -33,7 +33,7 @@ func (w *planWriter) field(indent int, key, value string) {
 	margin := strings.Repeat(" ", indent)
 	room := 0
 	if w.width > 0 {
-		room = max(w.width-indent-keyWidth, 30)
+		room = max(w.width-indent-keyWidth, 20)
 	}
 	for i, line := range wrap(visible(value), room) {
 		if i > 0 {
@@ -173,7 +173,7 @@ func (w *planWriter) step(indent int, number string, s *worst.Step, known []stri
 	if s.Retry == nil {
 		w.field(indent, "attempts", "1")
 	} else {
-		w.retry(indent, s.Retry, "attempts")
+		w.retry(indent, s.Retry, "")
 	}
 	w.limits(indent, s.Limits, "each attempt", s.Priority)
 	w.field(indent, "when failed", s.Afterwards)
@@ -246,6 +246,7 @@ func product(factors []worst.Factor) string {
 // retry writes a policy and its delays.
 func (w *planWriter) retry(indent int, r *worst.Retry, of string) {
 	w.field(indent, "attempts", policyText(r, of))
+	of = cmp.Or(of, "attempts")
 	w.field(indent, "delays", delays(r))
 	for _, rule := range r.Rules {
 		w.field(indent, "of these", strings.Join(rule.On, ", ")+": "+policyText(rule.Retry, of)+"; "+delays(rule.Retry))
@@ -280,13 +281,17 @@ func (w *planWriter) retry(indent int, r *worst.Retry, of string) {
 	}
 }
 
-// policyText says how often a policy retries, and with what delays.
+// policyText says how often a policy retries, and with what delays. of follows the number;
+// "" if the number stands behind the word.
 func policyText(r *worst.Retry, of string) string {
 	attempts := fmt.Sprint(r.Attempts)
 	if r.Unlimited() {
-		attempts = "any number of"
+		attempts = "any number"
+		if of == "attempts" {
+			attempts += " of"
+		}
 	}
-	text := fmt.Sprintf("%s %s, %s from %s, at most %s, ", attempts, of, r.Backoff, duration.Format(r.Initial), duration.Format(r.Max))
+	text := fmt.Sprintf("%s, %s from %s, at most %s, ", strings.TrimSpace(attempts+" "+of), r.Backoff, duration.Format(r.Initial), duration.Format(r.Max))
 	switch r.Jitter {
 	case "none":
 		return text + "no jitter"
