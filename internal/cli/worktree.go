@@ -77,7 +77,9 @@ merged: do not merge it.`,
 // treeInfo is a branch or a worktree in the list.
 type treeInfo struct {
 	worktree.Info
-	Merged bool `json:"merged"`
+	// Label is what a person knows the item by, if the state of the run has it.
+	Label  string `json:"label,omitempty"`
+	Merged bool   `json:"merged"`
 	// Replaced says that a later attempt at the item is merged in place of this one.
 	Replaced bool   `json:"replaced,omitempty"`
 	Status   string `json:"status,omitempty"` // of the run; "" if its state is gone
@@ -100,12 +102,12 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return err
 	}
 	list := []treeInfo{}
-	known, replaced := map[string]string{}, replacedIn(ctx, st)
+	known, replaced, label := map[string]string{}, replacedIn(ctx, st), labelsIn(ctx, st)
 	for _, i := range infos {
 		if _, ok := known[i.Run]; !ok {
 			known[i.Run] = statusOfRun(ctx, st, i.Run)
 		}
-		list = append(list, treeInfo{i, i.Merged(), !i.Merged() && replaced(i), known[i.Run]})
+		list = append(list, treeInfo{i, label(i), i.Merged(), !i.Merged() && replaced(i), known[i.Run]})
 	}
 	if o.json {
 		return printJSON(o.out, list)
@@ -126,9 +128,39 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		if i.Replaced {
 			unmerged += ", replaced"
 		}
-		t.add(shortRun(i.Run), words(i.Status), i.Item, unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
+		t.add(shortRun(i.Run), words(i.Status), cut(oneLine(cmp.Or(i.Label, i.Item)), 32), unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
 	return t.print(o.out, o.columns(o.out))
+}
+
+// labelsIn returns a function that names the item of a branch for a person, as progress and
+// show do; "" if the state of its run does not have it.
+func labelsIn(ctx context.Context, st *journal.Store) func(worktree.Info) string {
+	known := map[string]map[string]string{} // by run, then by the item's name in a branch
+	return func(i worktree.Info) string {
+		if i.Item == "" {
+			return ""
+		}
+		labels, ok := known[i.Run]
+		if !ok {
+			labels = map[string]string{}
+			err := readRun(st, i.Run, func(r *journal.Reader) error {
+				names := namesIn(ctx, r)
+				for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemStarted, event.ItemFinished}}) {
+					if err != nil {
+						return err
+					}
+					labels[worktree.ItemName(e.Item)] = names.of(e)
+				}
+				return nil
+			})
+			if err != nil {
+				labels = nil // the branch still names the item
+			}
+			known[i.Run] = labels
+		}
+		return labels[i.Item]
+	}
 }
 
 // replacedIn returns a function that reports whether a branch is from an earlier attempt at an
