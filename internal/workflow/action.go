@@ -219,8 +219,14 @@ func (o *object) asAgent() (key *node, text string) {
 	return key, text
 }
 
+// foreignCommands are the keys that others have for the command of an agent.
+var foreignCommands = []string{"cmd", "run", "shell", "exec", "program", "argv", "script"}
+
 // foreignActions are the keys that others have for an action of ours.
 var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell", "delay": "initial_delay"}
+
+// foreignKeys are the keys that others have for keys that are no action.
+var foreignKeys = map[string]string{"concurrency": "max_parallel", "parallelism": "max_parallel", "workers": "max_parallel", "threads": "max_parallel"}
 
 // namedPrompt reads {name: x, args: […]}: the agent's command /x.
 func (d *decoder) namedPrompt(o *object, name written, s *Step) {

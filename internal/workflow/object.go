@@ -323,7 +323,7 @@ const (
 )
 
 // foreignInputs maps words of foreach and of other tools for the items of a map to its key.
-var foreignInputs = map[string]string{"items": "input", "item": "input", "list": "input", "values": "input", "over": "input", "matrix": "input", "files": "input", "in": "input", "source": "input"}
+var foreignInputs = map[string]string{"items": "input", "item": "input", "list": "input", "values": "input", "over": "input", "matrix": "input", "files": "input", "in": "input", "source": "input", "foreach": "input", "for_each": "input", "each": "input"}
 
 // foreignTemplates are other words for the steps of a map.
 var foreignTemplates = func() map[string]string {
@@ -348,7 +348,9 @@ func (o *object) unknown(key, value *node) {
 		return
 	}
 	near, elsewhere := "", ""
-	if ours := foreignActions[key.text]; ours != "" && slices.Contains(names, ours) {
+	if slices.Contains(foreignCommands, key.text) && o.tables[0] == agentTable {
+		near = `did you mean "command"?`
+	} else if ours := cmp.Or(foreignActions[key.text], foreignKeys[key.text]); ours != "" && slices.Contains(names, ours) {
 		near = fmt.Sprintf("did you mean %q?", ours)
 	} else if ours := cmp.Or(foreignTemplates[key.text], foreignInputs[key.text]); ours != "" && o.tables[0] == mapTable {
 		p.Suggest("did you mean %q?", ours)
