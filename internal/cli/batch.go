@@ -52,7 +52,7 @@ type batchOptions struct {
 }
 
 // batchNames maps names of flags that people know from parallel and xargs to ours.
-var batchNames = map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "max-attempts": "attempts", "dryrun": "dry-run", "wd": "path", "workdir": "path"}
+var batchNames = map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "max-attempts": "attempts", "max-retries": "retry", "dryrun": "dry-run", "wd": "path", "workdir": "path"}
 
 func batchCmd(a *app) *cobra.Command {
 	o := &batchOptions{runFlags: runFlags{app: a}}
@@ -327,7 +327,7 @@ func (o *batchOptions) run(ctx context.Context) error {
 	}
 	if n == 0 {
 		if o.glob == "" || o.glob == "-" {
-			return errors.Join(usagef("there is no item; nothing was run"), os.Remove(list))
+			return errors.Join(usagef(`there is no item; nothing was run; items are lines of standard input, or follow ":::"`), os.Remove(list))
 		}
 		return errors.Join(usagef("%s%s; nothing was run", o.glob, cmp.Or(below(o.Dir, o.glob), ": no file matches")), os.Remove(list))
 	}

@@ -249,6 +249,36 @@ var formerly = map[string]string{
 	"bide simulate -n":               "write: --seeds N",
 	"bide ui --no-browser":           "write: --no-open",
 
+	"bide exec --max-time":                "write: --timeout 30s for each attempt, --deadline 5m for all of them and the delays",
+	"bide exec --max-elapsed":             deadlineForAll,
+	"bide exec --max-elapsed-time":        deadlineForAll,
+	"bide exec --total-timeout":           deadlineForAll,
+	"bide exec --retry-if":                "write: --retry-on pattern:RE, a class as network, or an exit status; --until EXPRESSION judges a result",
+	"bide exec --on":                      "write: --retry-on pattern:RE, a class as network, or an exit status",
+	"bide exec --retry-on-exit":           "write: --retry-on N, with the exit status",
+	"bide exec --retry-exit-codes":        "write: --retry-on N, with the exit status, or N,N for several",
+	"bide exec --forever":                 "write: --attempts unlimited --deadline 1h",
+	"bide exec --until-success":           "write: --attempts unlimited --deadline 1h",
+	"bide exec --infinite":                "write: --attempts unlimited --deadline 1h",
+	"bide exec --on-failure":              "write: --fallback TEXT, which runs once when all attempts have failed",
+	"bide backoff FILE":                   "write: bide explain FILE for the delays of each step of a file",
+	"bide backoff --policy":               "write: bide explain FILE for the delays of each step of a file",
+	"bide backoff --retries":              attemptsForDelays,
+	"bide backoff --retry":                attemptsForDelays,
+	"bide backoff --max-retries":          attemptsForDelays,
+	"bide batch --input":                  "write: bide batch GLOB -- COMMAND {}, or -a FILE for the lines of a file",
+	"bide batch --retry-failed":           "write: bide dlq retry [RUN]",
+	"bide retry-failed":                   "write: bide dlq retry [RUN]",
+	"bide run --item":                     "write: bide dlq retry --item ITEM for an item that failed; map.filter chooses items: bide docs filter",
+	"bide run --only":                     "write: bide dlq retry --item ITEM for an item that failed; map.filter chooses items: bide docs filter",
+	"bide simulate --failure-probability": "write a model, steps: {\"*\": {failures: {network: 0.1}}}, and name it with --model FILE: bide docs simulate",
+	"bide simulate -p":                    "write a model, steps: {\"*\": {failures: {network: 0.1}}}, and name it with --model FILE: bide docs simulate",
+
+	"bide lsp --port":      "an editor starts bide lsp and speaks with it on standard input and output: bide docs editors",
+	"bide lsp FILE":        "an editor starts bide lsp; for the problems of a file write: bide check FILE",
+	"bide schema --output": "write: bide schema > FILE",
+	"bide schema -o":       "write: bide schema > FILE",
+
 	"bide resume --from-checkpoint": "write: bide rerun RUN --from STEP",
 	"bide run --resume":             "write: bide resume RUN",
 	"bide run --worktree":           "write: --isolation worktree",
@@ -256,6 +286,11 @@ var formerly = map[string]string{
 	"bide worktree cleanup":        "write: bide worktree clean",
 	"bide worktree clean-orphaned": "write: bide worktree clean",
 }
+
+const (
+	deadlineForAll    = "write: --deadline 5m, for all attempts and the delays"
+	attemptsForDelays = "write: --attempts N, which counts the first one too"
+)
 
 // hintOf is what to write in place of a word or a flag; "" if nothing is known about it.
 func hintOf(cmd *cobra.Command, word string) string {

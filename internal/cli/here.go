@@ -191,15 +191,18 @@ func (a *app) tellRun(cmd *cobra.Command, arg runArg, m meantRun) {
 		f := cmd.Flags().Lookup(name)
 		return f != nil && f.Value.String() == "true"
 	}
+	tell := func(format string, args ...any) {
+		fmt.Fprintln(a.err, fold(fmt.Sprintf(format, args...), a.columns(a.err), "  "))
+	}
 	run := shortRun(m.ID) + " (" + visible(m.title())
 	switch {
 	case flag("quiet"):
 	case m.other:
-		fmt.Fprintf(a.err, "bide: this directory has no run; the newest of another one is taken: %s, in %s)\n", run, visible(m.Dir))
+		tell("bide: this directory has no run; the newest of another one is taken: %s, in %s)", run, visible(m.Dir))
 	case m.older:
-		fmt.Fprintf(a.err, "bide: the newest run of this directory %s is taken: %s)\n", arg.what, run)
+		tell("bide: the newest run of this directory %s is taken: %s)", arg.what, run)
 	case !arg.saysRun && !flag("json") && !flag("raw"):
-		fmt.Fprintf(a.err, "bide: run %s)\n", run)
+		tell("bide: run %s)", run)
 	}
 }
 

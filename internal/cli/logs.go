@@ -81,7 +81,10 @@ func (o *logsOptions) run(ctx context.Context) error {
 			return l.noStep()
 		}
 		if l.printed == 0 {
-			what, meant := "run "+r.Run(), ""
+			what, matches, meant := "run "+shortRun(r.Run()), "", ""
+			if o.item != "" || o.step != "" || o.attempt != 0 || o.raw {
+				matches = " that matches"
+			}
 			if o.item != "" {
 				what = "item " + visible(o.item) + " of " + what
 				if meant, err = letterCalled(ctx, r, o.item); err != nil {
@@ -91,7 +94,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 					meant = "; or " + meant
 				}
 			}
-			fmt.Fprintf(o.err, "bide: %s has printed nothing that matches%s\n", what, meant)
+			fmt.Fprintln(o.err, fold(fmt.Sprintf("bide: %s has printed nothing%s%s", what, matches, meant), o.columns(o.err), "  "))
 		}
 		if o.follow {
 			return o.brokenOff(ctx, r)

@@ -22,6 +22,7 @@ type table struct {
 	drop  []int        // then these are left out, one after the other
 	last  []int        // then these become narrower
 	spare []int        // then these are left out
+	block bool         // a row is a block of lines where flex and also are not enough
 	keep  map[int]int  // the width that columns keep until nothing else can become narrower
 	paint func(column int, cell string) string
 }
@@ -47,8 +48,9 @@ func (t *table) empty() []bool {
 	return out
 }
 
-// fit makes columns narrower until the table fits, the least important first.
-func (t *table) fit(widths []int, empty []bool, width int) {
+// fit makes columns narrower until the table fits, the least important first. It is false if
+// the rows are to be blocks.
+func (t *table) fit(widths []int, empty []bool, width int) bool {
 	over := func() int {
 		total := -len(gap)
 		for i, n := range widths {
@@ -71,24 +73,41 @@ func (t *table) fit(widths []int, empty []bool, width int) {
 	}
 	for _, column := range t.drop {
 		if narrow(13) {
-			return
+			return true
 		}
 		empty[column] = true
 	}
-	if narrow(13) {
-		return
+	if narrow(13) || t.block {
+		return over() <= 0
 	}
 	give = append(give, t.last...)
 	if narrow(8) {
-		return
+		return true
 	}
 	for _, column := range t.spare {
 		if empty[column] = true; narrow(8) {
-			return
+			return true
 		}
 	}
 	give, keep = slices.Concat(t.last, []int{t.flex}, t.also), nil
 	narrow(8)
+	return true
+}
+
+// blocks writes each row as lines: the first cell, and below it the others with their
+// headings, folded.
+func (t *table) blocks(w io.Writer, empty []bool, width int) error {
+	var b strings.Builder
+	for _, row := range t.rows {
+		b.WriteString(fold(row[0], width, gap) + "\n")
+		for i, c := range row {
+			if i > 0 && !empty[i] && c != "" {
+				b.WriteString(fold(gap+strings.ToLower(t.head[i])+": "+c, width, gap+gap) + "\n")
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // print writes the table, at most width columns wide unless width is 0.
@@ -103,8 +122,8 @@ func (t *table) print(w io.Writer, width int) error {
 			}
 		}
 	}
-	if width > 0 {
-		t.fit(widths, empty, width)
+	if width > 0 && !t.fit(widths, empty, width) {
+		return t.blocks(w, empty, width)
 	}
 	end := len(empty) - 1
 	for end > 0 && empty[end] {

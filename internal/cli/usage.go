@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,11 +76,16 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 		return usagef("%s is missing; write: %s", needed[len(args)], usage)
 	case len(args) > len(words) && hintOf(cmd, args[len(words)]) != "":
 		return usagef("%q is one argument too many; %s", args[len(words)], hintOf(cmd, args[len(words)]))
+	case len(args) > len(words) && slices.Contains(fileEndings, filepath.Ext(args[len(words)])) && hintOf(cmd, "FILE") != "":
+		return usagef("%q is one argument too many; %s", args[len(words)], hintOf(cmd, "FILE"))
 	case len(args) > len(words) && !strings.Contains(strings.Join(words, " "), "..."):
 		return usagef("%q is one argument too many; write: %s", args[len(words)], usage)
 	}
 	return nil
 }
+
+// fileEndings are the endings of files that bide runs.
+var fileEndings = []string{".yml", ".yaml", ".cst"}
 
 // emptyArgument rejects an empty run or file, which an unset variable of a script leaves: it
 // does not mean the newest run.
@@ -180,7 +186,8 @@ func alsoNamed(fs *pflag.FlagSet, names map[string]string) {
 }
 
 // retryNames maps names that other tools have for flags of a retry to ours.
-var retryNames = map[string]string{"delay": "initial-delay", "max-attempts": "attempts", "times": "attempts", "tries": "attempts"}
+var retryNames = map[string]string{"delay": "initial-delay", "max-attempts": "attempts", "times": "attempts", "tries": "attempts", "max-retries": "retry",
+	"backoff-factor": "base", "factor": "base", "multiplier": "base"}
 
 // oldFlag is a flag under its old name.
 type oldFlag struct {

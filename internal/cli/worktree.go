@@ -117,7 +117,7 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return nil
 	}
 	t := table{head: []string{"RUN", "STATUS", "ITEM", "NOT MERGED", "UNCOMMITTED", "SIZE", "BRANCH", "WORKTREE"},
-		right: map[int]bool{3: true, 4: true, 5: true}, flex: 7}
+		right: map[int]bool{3: true, 4: true, 5: true}, flex: 7, block: true}
 	t.paint = paintStatus(o.palette(o.out), 1)
 	for _, i := range list {
 		bytes := ""
@@ -669,7 +669,7 @@ func (o *worktreeCleanOptions) printTrees(list []worktree.Cleaned) error {
 		fmt.Fprintln(o.err, "bide: there is nothing to clean")
 		return nil
 	}
-	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2}
+	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2, block: true, keep: map[int]int{2: 1 << 10}}
 	for _, c := range list {
 		t.add(cmp.Or(c.Branch, c.Path), diag.Bytes(c.Bytes), fate(c.Removed, o.DryRun, c.Why))
 	}

@@ -94,7 +94,10 @@ func (r *reader) fields(n *yaml.Node, what string, read map[string]func(*yaml.No
 	}
 	names := slices.Sorted(maps.Keys(read))
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "type", "%s is a map with the keys %s", what, strings.Join(names, ", "))
+		p := r.bad(n, "type", "%s is a map with the keys %s", what, strings.Join(names, ", "))
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil && read["failures"] != nil {
+			p.Suggest("where it is a probability of failure, write {failures: {network: %s}}", exampleP)
+		}
 		return seen
 	}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -108,6 +111,9 @@ func (r *reader) fields(n *yaml.Node, what string, read map[string]func(*yaml.No
 				continue
 			}
 			switch ours := modelWords[k.Value]; {
+			case ours != "" && ours != "failures" && read[ours] != nil:
+				p.Suggest("did you mean %q?", ours)
+				continue
 			case ours != "" && read[ours] != nil:
 				p.Suggest("did you mean %q, as in failures: {network: 0.1}?", ours)
 				continue
@@ -187,7 +193,7 @@ func (r *reader) class(n *yaml.Node) string {
 
 func (r *reader) failures(n *yaml.Node, t *Target) {
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "type", "failures is a map: a class of errors, and its probability an attempt")
+		r.bad(n, "type", "failures is a map: a class of errors, and its probability an attempt").Suggest("write failures: {network: %s}", exampleP)
 		return
 	}
 	sum := 0.0
@@ -338,7 +344,12 @@ func (r *reader) spans(n *yaml.Node) (list []time.Duration) {
 func (r *reader) number(n *yaml.Node, least, greatest float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= least && f <= greatest) {
-		r.bad(n, "range", "%q is no number from %v to %v", n.Value, least, greatest)
+		p := r.bad(n, "range", "%q is no number from %v to %v", n.Value, least, greatest)
+		if percent, is := strings.CutSuffix(n.Value, "%"); is && greatest == 1 {
+			if f, err := strconv.ParseFloat(percent, 64); err == nil && f >= 0 && f <= 100 {
+				p.Suggest("write %v", f/100)
+			}
+		}
 		return least
 	}
 	return f
@@ -357,4 +368,8 @@ func (r *reader) whole(n *yaml.Node, least, greatest float64) int {
 var modelWords = map[string]string{
 	"fail": "failures", "fails": "failures", "failure": "failures", "failure_rate": "failures", "fail_rate": "failures",
 	"error": "failures", "errors": "failures", "error_rate": "failures", "probability": "failures",
+	"duration": "latency", "time": "latency", "takes": "latency",
 }
+
+// exampleP is the probability in examples of a model.
+const exampleP = "0.1"

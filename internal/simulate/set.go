@@ -140,7 +140,11 @@ func start(root *yaml.Node, path string) (*yaml.Node, []string, error) {
 			}
 		}
 		if root.Kind == yaml.MappingNode && !slices.Contains([]string{"timeout", "commands", "map", "setup", "reduce", "error_policy", "retry_defaults", "env"}, parts[0]) {
-			return nil, nil, fmt.Errorf("the file has neither a key nor a step %s", parts[0])
+			hint := ""
+			if slices.Contains([]string{"retry", "retry_config"}, parts[0]) {
+				hint = "; write STEP.retry or retry_defaults"
+			}
+			return nil, nil, fmt.Errorf("the file has neither a key nor a step %s%s", parts[0], hint)
 		}
 	}
 	return root, parts, nil
