@@ -26,10 +26,6 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 	if err := g.tellStashed(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	did, err := g.Tree.Committed(ctx)
-	if err != nil {
-		return err
-	}
 	ahead, err := g.Repo.HasNewCommits(ctx, g.Tree.Dir, g.Tree.Base)
 	if err != nil {
 		return err
@@ -44,6 +40,10 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 		return g.leaveRun(ctx, items)
 	}
 	if g.x.File.Merge != nil {
+		did, err := g.Tree.Committed(ctx)
+		if err != nil {
+			return err
+		}
 		if err := block(ctx, MergeVariables(g.x.Run, g.Tree, did)); err != nil {
 			return fmt.Errorf("%w; the work is in branch %s: %s", err, g.Tree.Branch, g.Tree.MergeCommand())
 		}

@@ -170,7 +170,7 @@ func (a *Agent) keep(ctx context.Context, st *look) (k Kept, err error) {
 		}
 	}
 	if k, err = a.run.keep(ctx, s, st); err != nil {
-		return k, fmt.Errorf("save the work in %s (the worktree stays as it is): %w", s.dir, err)
+		return k, notSaved(s.dir, err)
 	}
 	s.kept = st
 	return k, nil

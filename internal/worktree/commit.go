@@ -120,7 +120,7 @@ func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, unst
 	if err != nil {
 		return err
 	}
-	args := []string{"commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", message(o.Message)}
+	args := []string{"commit", "--quiet", "--no-verify", "-m", message(o.Message)}
 	if o.Author != "" {
 		args = append(args, "--author", o.Author)
 	}

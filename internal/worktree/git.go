@@ -16,10 +16,12 @@ import (
 
 // ourConfig is put before every command of ours. Hooks and signing are for people's own
 // commits. A background gc must not start while agents run. Files are saved with any line
-// ends, and git prints file names unquoted.
+// ends, and git prints file names unquoted. A message keeps its lines that look like
+// comments.
 var ourConfig = []string{
 	"-c", "core.hooksPath=/dev/null",
 	"-c", "commit.gpgSign=false",
+	"-c", "commit.cleanup=whitespace",
 	"-c", "gc.auto=0",
 	"-c", "maintenance.auto=false",
 	"-c", "core.quotePath=false",

@@ -53,7 +53,7 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string
 	if st, err = r.State(ctx, dir); err != nil || len(st.Staged) == 0 {
 		return st, err
 	}
-	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", message(text)); err != nil {
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "-m", message(text)); err != nil {
 		return st, err
 	}
 	st.Commit, err = r.headID(ctx, dir)

@@ -534,7 +534,7 @@ func (m *merging) resolve(ctx context.Context, files []string) error {
 		return err
 	}
 	if pending != "" {
-		if _, err := m.repo.git(ctx, m.dir, "commit", "--quiet", "--no-verify", "--no-edit"); err != nil {
+		if _, err := m.repo.git(ctx, m.dir, "commit", "--quiet", "--no-verify", "-m", message(m.Message+m.Trailers)); err != nil {
 			return err
 		}
 	}

@@ -442,7 +442,7 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 		run.pool.mu.Lock()
 		run.pool.held[s.owner.Item] = s
 		run.pool.mu.Unlock()
-		return k, fmt.Errorf("save the work in %s (the worktree stays as it is): %w", s.dir, err)
+		return k, notSaved(s.dir, err)
 	}
 	if err := run.clear(ctx, s, st, &k); err != nil {
 		// All work is kept: a new worktree takes its place.
@@ -452,6 +452,12 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 	run.pool.free = append(run.pool.free, s)
 	run.pool.mu.Unlock()
 	return k, nil
+}
+
+// notSaved is the error of a worktree whose work cannot be committed, for example because
+// a filter of the repository refuses a file.
+func notSaved(dir string, err error) error {
+	return fmt.Errorf("save the work in %s (the worktree stays as it is: mend the cause, or change or remove there the file that git refuses): %w", dir, err)
 }
 
 // whole reports whether the worktree and its private git directory still belong to each

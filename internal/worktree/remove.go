@@ -259,7 +259,7 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 	if e != nil {
 		if _, err := os.Lstat(filepath.Join(path, ".git")); err == nil {
 			if rescued, aside, modules, err = r.rescue(ctx, run, path, branch); err != nil {
-				return Kept{}, fmt.Errorf("save what is uncommitted in %s (the worktree stays as it is): %w", path, err)
+				return Kept{}, notSaved(path, err)
 			}
 		} else if err := run.moveAside(path); err != nil {
 			return Kept{}, err

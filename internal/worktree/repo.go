@@ -123,11 +123,14 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	facts := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	switch {
 	case err != nil && strings.Contains(err.Error(), "not a git repository"):
-		return nil, fmt.Errorf("%s: %w", dir, ErrNotRepo)
+		return nil, fmt.Errorf("%s: %w%s", dir, ErrNotRepo, namedElsewhere(dir))
 	case len(facts) > 1 && facts[1] == "true":
 	case len(facts) > 1 && facts[0] == "true":
 		return nil, fmt.Errorf("%s: %w", dir, ErrBare)
-	case len(facts) > 1: // inside a .git directory
+	case len(facts) > 1: // inside a .git directory, or not in the working tree of its repository
+		if inside, err := r.line(ctx, dir, "rev-parse", "--is-inside-git-dir"); err == nil && inside == "false" {
+			return nil, fmt.Errorf("%s: the working tree of its git repository is elsewhere, as core.worktree says: start bide there, or unset core.worktree: %w here", dir, ErrNotRepo)
+		}
 		return nil, fmt.Errorf("%s: inside a git directory: %w", dir, ErrNotRepo)
 	}
 	if err != nil {
@@ -152,6 +155,19 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	}
 	r.admin, r.shared = facts[3], readShared(r.common)
 	return r, nil
+}
+
+// namedElsewhere says what to do where git would find the repository of a directory only by
+// the variable GIT_DIR, which bide does not use; "" if the variable is not set.
+func namedElsewhere(dir string) string {
+	at := os.Getenv("GIT_DIR")
+	if at == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(at); err == nil {
+		at = abs
+	}
+	return fmt.Sprintf("; bide does not use GIT_DIR (%s): write the line \"gitdir: %[1]s\" into %s, or run with --isolation none", at, filepath.Join(dir, ".git"))
 }
 
 // checkVersion checks that git is new enough for `worktree list -z`. A version that it

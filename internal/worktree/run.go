@@ -121,6 +121,15 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 	case run.Base == "":
 		return nil, fmt.Errorf("%q is no commit of %s", o.Base, r.dir)
 	}
+	if sub := strings.TrimSuffix(r.prefix, "/"); sub != "" {
+		has, err := r.yes(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", run.Base+":"+sub)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			return nil, fmt.Errorf("%s is not in commit %.12s, so that the worktree would not have it: commit a file in it, or run with --isolation none", filepath.Join(r.dir, filepath.FromSlash(sub)), run.Base)
+		}
+	}
 	err = r.locked(ctx, func() error { return r.makeRun(ctx, run) })
 	if err != nil {
 		return nil, err
