@@ -73,7 +73,7 @@ func (x *Map) worktree(ctx context.Context, a *attempt, last *failure.Failure) (
 	}
 	if last := a.past.boundary(x.p, x.Executor.File.Map.Template.Steps); last != "" {
 		// What the next step has committed it shall find as if it had not.
-		err = tree.Rewind(ctx, func(path string) bool { return path == last })
+		err = tree.Rewind(ctx, func(path string) bool { return path == last }, false)
 	}
 	return tree, err
 }

@@ -516,6 +516,52 @@ commands:
 	}
 }
 
+// TestACommitOfAFailedStepIsTakenBack: a step that failed when it had committed, as one does
+// whose git was killed at its very end, finds its changes uncommitted when a resume runs it
+// again, in each part of a run. What somebody has committed since stays as it is.
+func TestACommitOfAFailedStepIsTakenBack(t *testing.T) {
+	t.Parallel()
+	const fails = "echo work >> work.txt; git add -A; git commit -qm work || { echo twice >> $EV/twice; exit 1; }; echo more > more.txt; test -e $EV/mended"
+	for name, text := range map[string]string{
+		"commands": "isolation: worktree\ncommands:\n  - shell: echo a > a.txt; git add -A; git commit -qm a\n  - shell: " + fails + "\n",
+		"first":    "isolation: worktree\ncommands:\n  - shell: " + fails + "\n",
+		"setup":    "mode: mapreduce\nisolation: worktree\nsetup:\n  - shell: " + fails + "\nmap:\n  input: [1]\n  agent_template:\n    - shell: echo ${item} > item.txt\n",
+		"reduce":   "mode: mapreduce\nisolation: worktree\nmap:\n  input: [1]\n  agent_template:\n    - shell: echo ${item} > item.txt\nreduce:\n  - shell: " + fails + "\n",
+	} {
+		for _, by := range []string{"", "somebody"} {
+			t.Run(name+" "+by, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				b.git()
+				b.opt.Yes = true
+				r := b.run(text)
+				r.status(event.Failed)
+				commits := "1"
+				if by != "" {
+					commits = "2"
+					trees := strings.Split(b.output("git worktree list --porcelain | sed -n 's/^worktree //p'"), "\n")
+					if err := sh(trees[len(trees)-1], "rm -f more.txt; echo mine > mine.txt; git add -A; git commit -qm mine"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.touch("mended")
+				r = b.resume(context.Background())
+				r.status(event.Succeeded)
+				has := b.contents("main")
+				if has["more.txt"] != "more\n" || has["mine.txt"] != map[string]string{"somebody": "mine\n"}[by] {
+					t.Errorf("main has %q", has)
+				}
+				if n := b.output("git log --format=%s main | grep -c '^work$'"); n != commits {
+					t.Errorf("%s commits of the step are on main", n)
+				}
+				if _, err := os.Stat(filepath.Join(b.ev, "twice")); err == nil {
+					t.Error("the step had nothing to commit")
+				}
+			})
+		}
+	}
+}
+
 // TestStopRequest: a file in the run's directory stops the run like an interrupt, without a
 // signal to a pid. The next process ignores it.
 func TestStopRequest(t *testing.T) {

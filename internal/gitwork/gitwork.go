@@ -334,15 +334,20 @@ func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 	return g.Repo.Sync(ctx)
 }
 
-// Rewind undoes the commits of a step of the run itself that was cut short. The step runs
-// again, and finds its changes as if it had not committed them.
+// Rewind undoes the commits of a step of the run itself that was cut short, or failed. The
+// step runs again, and finds its changes as if it had not committed them: a git commit that
+// was ended when the commit was there would have nothing to commit.
 func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord) error {
+	cut, failed := false, false
 	for path, rec := range steps {
-		if !rec.Over() && !checks(path) {
-			return g.Tree.Rewind(ctx, func(path string) bool { rec, ok := steps[path]; return ok && rec.Over() })
+		if !checks(path) {
+			cut, failed = cut || !rec.Over(), failed || !step.TakenOver(rec)
 		}
 	}
-	return nil
+	if !failed { // nor cut short
+		return nil
+	}
+	return g.Tree.Rewind(ctx, func(path string) bool { rec, ok := steps[path]; return ok && step.TakenOver(rec) }, !cut)
 }
 
 // checks reports whether the path of a step that belongs to no item is that of a check in a

@@ -86,10 +86,12 @@ func (t *Tree) markAt(commit, step string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Rewind undoes the commits that were made since the last marked step that is on record:
-// the step after it made them and was cut short. What they changed stays, staged. Rewind
-// does nothing if there is no mark, or if a step switched the worktree to another branch.
-func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) error {
+// Rewind undoes the commits that were made since the last marked step that stays as it is:
+// the step after it made them, and runs again. What they changed stays, staged. If that step
+// was not cut short, but failed, Rewind does nothing if somebody has committed since its
+// end. It does nothing either if there is no mark, or if a step switched the worktree to
+// another branch.
+func (t *Tree) Rewind(ctx context.Context, stays func(step string) bool, failed bool) error {
 	admin, err := adminDir(t.Dir)
 	if err != nil {
 		return err
@@ -104,11 +106,15 @@ func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) erro
 	} else if err != nil {
 		return err
 	}
-	was := ""
+	was, last := "", ""
 	for line := range strings.Lines(string(marks)) {
 		text, whole := strings.CutSuffix(line, "\n")
 		id, step, ok := strings.Cut(text, " ")
-		if whole && ok && isID(id) && (step == "" || recorded(step)) {
+		if !whole || !ok || !isID(id) {
+			continue
+		}
+		last = id
+		if step == "" || stays(step) {
 			was = id
 		}
 	}
@@ -120,7 +126,7 @@ func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) erro
 		return nil
 	}
 	now, err := t.repo.headID(ctx, t.Dir)
-	if err != nil || was == "" || was == now {
+	if err != nil || was == "" || was == now || failed && last != now {
 		return err
 	}
 	_, err = t.repo.git(ctx, t.Dir, "reset", "--quiet", "--soft", was, "--")

@@ -711,7 +711,7 @@ func TestRewindInAWorktreeMadeAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := w.relive(run)
-			if err := again.Rewind(t.Context(), func(s string) bool { return s == "s1" }); err != nil {
+			if err := again.Rewind(t.Context(), func(s string) bool { return s == "s1" }, false); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.git("log", "--format=%s", again.Branch); got != "one\nstart" {
@@ -756,7 +756,7 @@ func TestSavedWorkIsUncommittedAgain(t *testing.T) {
 		if got := w.gitIn(run.Dir, "status", "--porcelain", "-uall"); got != was || run.Remade {
 			t.Errorf("life %d: uncommitted are %q, want %q", life, got, was)
 		}
-		if err := run.Rewind(t.Context(), func(string) bool { return false }); err != nil {
+		if err := run.Rewind(t.Context(), func(string) bool { return false }, false); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.git("log", "--format=%s", run.Branch); got != "made\nstart" {

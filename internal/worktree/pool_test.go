@@ -320,18 +320,18 @@ func TestLeftAgentGoesOn(t *testing.T) {
 	w.write(a.Dir, "third", "")
 	w.gitIn(a.Dir, "add", "third") // git continues
 	w.gitIn(a.Dir, "rm", "-qf", "third")
-	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s3" }); err != nil {
+	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s3" }, false); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "without a mark of the step", w.gitIn(a.Dir, "status", "--porcelain"), "")
-	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s1" }); err != nil {
+	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s1" }, false); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "without the commit", w.gitIn(a.Dir, "log", "-1", "--format=%s"), "first")
 	equal(t, "with its work", w.gitIn(a.Dir, "status", "--porcelain"), "A  second")
 	w.remove(a)
 	next := w.agent(again, "one", 2)
-	if err := next.Rewind(t.Context(), func(s string) bool { return s == "s1" }); err != nil {
+	if err := next.Rewind(t.Context(), func(s string) bool { return s == "s1" }, false); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "a mark is of one attempt", w.gitIn(next.Dir, "status", "--porcelain"), "")
