@@ -306,6 +306,7 @@ var instead = map[string]string{
 	"retryPolicy": "write retry: with attempts, which counts all runs and so is limit + 1, and initial_delay, as 5s for intervalSec: 5", "retry_policy": "write retry: with attempts, which counts all runs and so is limit + 1, and initial_delay, as 5s for intervalSec: 5",
 	"continueOn": "write continue_on_error: true", "continue_on": "write continue_on_error: true",
 	"precondition": "write when: with a condition", "preconditions": "write when: with a condition",
+	"commit_message": "write commit_config: {message_template: …} beside auto_commit", "message_template": "write commit_config: {message_template: …} beside auto_commit",
 	"params":    "declare them under parameters:; --param NAME=VALUE gives them",
 	"handlerOn": "what follows any end stands under finally:", "handler_on": "what follows any end stands under finally:",
 	"repeatPolicy": "bide exec --until repeats a command, goal_seek a step until its score is reached", "repeat_policy": "bide exec --until repeats a command, goal_seek a step until its score is reached",

@@ -200,6 +200,7 @@ func TestWhereAndWhatToDo(t *testing.T) {
 		{"commands: [{shell: a, when: 'x > )'}]", "bad-expression", "flow.yml:1:34", "score >= 5"},
 		{"agents: {helper: {cmd: [x]}}\ncommands: [{helper: do it}]", "missing-key", "flow.yml:1:18", "command: [helper"},
 		{"agents: {helper: {command: [x], program: y}}\ncommands: [{helper: do it}]", "unknown-key", "flow.yml:1:33", `did you mean "command"?`},
+		{"commands: [{shell: a, auto_commit: true, commit_message: b}]", "unknown-key", "flow.yml:1:42", `commit_config: {message_template: …}`},
 		{"map: {input: [a], concurrency: 3, agent_template: [{shell: a}]}", "unknown-key", "flow.yml:1:19", `did you mean "max_parallel"?`},
 		{"map: {foreach: [a], agent_template: [{shell: a}]}", "missing-key", "flow.yml:1:6", `did you mean "input" where it says "foreach"?`},
 		{"imports: [{path: other.yml, alias: deploy}]\ncommands: [{workflow: deploi}]", "unknown-workflow", "flow.yml:2:23", `did you mean "deploy"?`},
