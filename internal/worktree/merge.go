@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -602,6 +603,8 @@ func (m *merging) trail(ctx context.Context) error {
 	return err
 }
 
+// hasMarkers reports whether a file of a commit has conflict markers, of the size that the
+// repository's attributes give them.
 func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, error) {
 	exists, err := m.repo.list(ctx, m.dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", commit, "--", file)
 	if err != nil || len(exists) == 0 {
@@ -611,6 +614,17 @@ func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, er
 	if err != nil {
 		return false, err
 	}
+	attr, err := m.repo.list(ctx, m.dir, "check-attr", "-z", "conflict-marker-size", "--", file)
+	if err != nil {
+		return false, err
+	}
+	size := 0
+	if len(attr) == 3 {
+		size, _ = strconv.Atoi(attr[2]) // unspecified, or no number
+	}
+	if size <= 0 {
+		size = 7
+	}
 	text = "\n" + text
-	return strings.Contains(text, "\n<<<<<<< ") && strings.Contains(text, "\n>>>>>>> "), nil
+	return strings.Contains(text, "\n"+strings.Repeat("<", size)+" ") && strings.Contains(text, "\n"+strings.Repeat(">", size)+" "), nil
 }

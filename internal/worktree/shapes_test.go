@@ -79,3 +79,28 @@ func TestOpenARepositoryThatIsElsewhere(t *testing.T) {
 	}
 	equal(t, "dir", w.open(other).Dir(), other) // what the message says to do
 }
+
+// The attribute conflict-marker-size makes git write other markers: these are found too.
+func TestMarkersOfAnotherSize(t *testing.T) {
+	for _, size := range []string{"12", "3", "-text"} {
+		t.Run(size, func(t *testing.T) {
+			w := newWorld(t)
+			w.write(w.dir, ".gitattributes", "a.txt conflict-marker-size="+size+"\n")
+			w.commitAll(w.dir, "attributes")
+			run := w.run()
+			one, two := w.agent(run, "1", 1), w.agent(run, "2", 1)
+			for _, a := range []*Agent{one, two} {
+				w.write(a.Dir, "a.txt", "by "+a.Item+"\n")
+				w.commitAll(a.Dir, "x")
+			}
+			w.merge(run, one, MergeOptions{})
+			_, err := run.Merge(t.Context(), two, MergeOptions{Resolve: func(_ context.Context, c ConflictInfo) error {
+				w.gitIn(c.Dir, "add", "a.txt")
+				return nil
+			}})
+			if err == nil || !strings.Contains(err.Error(), "conflict markers are left in a.txt") {
+				t.Errorf("merged with markers: %v", err)
+			}
+		})
+	}
+}
