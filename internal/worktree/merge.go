@@ -625,6 +625,9 @@ func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, er
 	if size <= 0 {
 		size = 7
 	}
+	if size > len(text) {
+		return false, nil
+	}
 	text = "\n" + text
 	return strings.Contains(text, "\n"+strings.Repeat("<", size)+" ") && strings.Contains(text, "\n"+strings.Repeat(">", size)+" "), nil
 }
