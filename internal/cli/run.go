@@ -360,7 +360,7 @@ func (o *runOptions) showPlan(f *workflow.File) error {
 			Skip  bool      `json:"skip_unchanged,omitempty"`
 		}{f.Path, f.Kind.String(), steps, compares})
 	}
-	t := table{head: []string{"STEP", "ACTION", "WHAT"}, flex: 2}
+	t := table{head: []string{"STEP", "ACTION", "WHAT"}, flex: 2, block: true}
 	for _, s := range steps {
 		t.add(s.Step, s.Action, oneLine(s.Label))
 	}
