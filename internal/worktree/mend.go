@@ -12,8 +12,10 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -384,6 +386,69 @@ func (r *Repo) dropTorn(since time.Time) error {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// dropLost takes the commits that the power cut has lost out of the logs of the run's names:
+// git fsck would report them for as long as the logs are there.
+func (r *Repo) dropLost(ctx context.Context, run *Run) error {
+	logs := map[string][]byte{}
+	ids := map[string]bool{}
+	for _, ref := range []string{"refs/heads/" + run.Branch, "refs/heads/" + itemBranches + run.ID, privateRef(run.ID, "")} {
+		err := filepath.WalkDir(filepath.Join(r.common, "logs", filepath.FromSlash(ref)), func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
+				return nil
+			}
+			if err == nil {
+				logs[path], err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, text := range logs {
+		for line := range strings.Lines(string(text)) {
+			for _, id := range strings.SplitN(line, " ", 3)[:min(2, strings.Count(line, " "))] {
+				ids[id] = isID(id) && strings.Trim(id, "0") != ""
+			}
+		}
+	}
+	maps.DeleteFunc(ids, func(_ string, is bool) bool { return !is })
+	list := strings.Join(slices.Sorted(maps.Keys(ids)), "\n")
+	_, err := r.run(ctx, call{dir: r.dir, args: []string{"rev-list", "--objects", "--quiet", "--stdin"}, stdin: list + "\n^" + run.Base + "\n"})
+	if err == nil || status(err) <= 0 {
+		return err
+	}
+	lost := map[string]bool{}
+	for id := range ids {
+		whole, err := r.connected(ctx, r.dir, id, run.Base)
+		if err != nil {
+			return err
+		}
+		lost[id] = !whole
+	}
+	for path, text := range logs {
+		var kept strings.Builder
+		for line := range strings.Lines(string(text)) {
+			was, rest, _ := strings.Cut(line, " ")
+			now, _, _ := strings.Cut(rest, " ")
+			switch {
+			case lost[now]:
+			case lost[was]:
+				kept.WriteString(strings.Repeat("0", len(was)) + " " + rest)
+			default:
+				kept.WriteString(line)
+			}
+		}
+		if kept.String() == string(text) {
+			continue
+		}
+		if err := replace(path, []byte(kept.String())); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -724,6 +724,39 @@ func TestRewindInAWorktreeMadeAnew(t *testing.T) {
 	}
 }
 
+// A log may be on the disk that names a commit which is not, or not with all its files: git
+// fsck has nothing to say about a run that goes on after a power cut.
+func TestLostCommitsAreInNoLog(t *testing.T) {
+	for name, what := range map[string]string{"the commit": "HEAD", "a file of it": "HEAD:two.txt"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			w.write(run.Dir, "one.txt", "one\n")
+			w.commitAll(run.Dir, "one")
+			if err := run.Mark(t.Context(), "s1"); err != nil {
+				t.Fatal(err)
+			}
+			w.write(run.Dir, "two.txt", "two\n")
+			w.commitAll(run.Dir, "two")
+			w.write(run.Dir, "three.txt", "three\n")
+			w.commitAll(run.Dir, "three")
+			id := w.gitIn(run.Dir, "rev-parse", strings.Replace(what, "HEAD", "HEAD^", 1))
+			if err := os.Remove(filepath.Join(w.repo.common, "objects", id[:2], id[2:])); err != nil {
+				t.Fatal(err)
+			}
+			again := w.relive(run)
+			if got := w.git("log", "--format=%s", again.Branch); got != "one\nstart" {
+				t.Errorf("the branch has %q", got)
+			}
+			if text, err := os.ReadFile(filepath.Join(w.repo.common, "logs", "refs", "heads", again.Branch)); err != nil || !strings.Contains(string(text), "commit: one") || strings.Contains(string(text), "commit: t") {
+				t.Errorf("the log has %q, %v", text, err)
+			}
+			w.git("worktree", "remove", "--force", "--force", again.Dir)
+			w.git("fsck", "--no-dangling", "--connectivity-only")
+		})
+	}
+}
+
 // What a life saved of uncommitted work is uncommitted again in the next one, in each of
 // them, and comes into no merge.
 func TestSavedWorkIsUncommittedAgain(t *testing.T) {

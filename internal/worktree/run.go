@@ -286,7 +286,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	} else if tip == "" {
 		return nil, &os.PathError{Op: "open", Path: run.Dir, Err: os.ErrNotExist}
 	}
-	if err := errors.Join(r.recall(ctx, run), run.makeLogs()); err != nil {
+	if err := errors.Join(r.recall(ctx, run), run.makeLogs(), r.dropLost(ctx, run)); err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{r.dir, run.Dir} {
