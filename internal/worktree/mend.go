@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/internal/files"
 )
 
 // A kill or a power cut may leave a repository damaged: locks, private git directories of
@@ -392,8 +394,16 @@ func (r *Repo) dropTorn(since time.Time) error {
 }
 
 // dropLost takes the commits that the power cut has lost out of the logs of the run's names:
-// git fsck would report them for as long as the logs are there.
+// git fsck would report them for as long as the logs are there. In a partial clone nothing is
+// taken out: what is missing there may be with the remote, and the logs name work.
 func (r *Repo) dropLost(ctx context.Context, run *Run) error {
+	packs, err := os.ReadDir(filepath.Join(r.common, "objects", "pack"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if slices.ContainsFunc(packs, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".promisor") }) {
+		return nil
+	}
 	logs := map[string][]byte{}
 	ids := map[string]bool{}
 	for _, ref := range []string{"refs/heads/" + run.Branch, "refs/heads/" + itemBranches + run.ID, privateRef(run.ID, "")} {
@@ -419,7 +429,7 @@ func (r *Repo) dropLost(ctx context.Context, run *Run) error {
 	}
 	maps.DeleteFunc(ids, func(_ string, is bool) bool { return !is })
 	list := strings.Join(slices.Sorted(maps.Keys(ids)), "\n")
-	_, err := r.run(ctx, call{dir: r.dir, args: []string{"rev-list", "--objects", "--quiet", "--stdin"}, stdin: list + "\n^" + run.Base + "\n"})
+	_, err = r.run(ctx, call{dir: r.dir, args: []string{"rev-list", "--objects", "--quiet", "--stdin"}, stdin: list + "\n^" + run.Base + "\n"})
 	if err == nil || status(err) <= 0 {
 		return err
 	}
@@ -447,7 +457,7 @@ func (r *Repo) dropLost(ctx context.Context, run *Run) error {
 		if kept.String() == string(text) {
 			continue
 		}
-		if err := replace(path, []byte(kept.String())); err != nil {
+		if err := files.Replace(path, 0o644, files.Synced([]byte(kept.String()))); err != nil {
 			return err
 		}
 	}

@@ -757,6 +757,33 @@ func TestLostCommitsAreInNoLog(t *testing.T) {
 	}
 }
 
+// What is missing in a partial clone may be with its remote, so its logs stay as they are.
+func TestLogsOfAPartialCloneStay(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "one.txt", "one\n")
+	w.commitAll(run.Dir, "one")
+	if err := run.Mark(t.Context(), "s1"); err != nil {
+		t.Fatal(err)
+	}
+	w.write(run.Dir, "two.txt", "two\n")
+	w.commitAll(run.Dir, "two")
+	id := w.gitIn(run.Dir, "rev-parse", "HEAD:two.txt")
+	for _, err := range []error{
+		os.Remove(filepath.Join(w.repo.common, "objects", id[:2], id[2:])),
+		os.MkdirAll(filepath.Join(w.repo.common, "objects", "pack"), 0o777),
+		os.WriteFile(filepath.Join(w.repo.common, "objects", "pack", "pack-of-the-remote.promisor"), nil, 0o666),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := w.relive(run)
+	if text, err := os.ReadFile(filepath.Join(w.repo.common, "logs", "refs", "heads", again.Branch)); err != nil || !strings.Contains(string(text), "commit: two") {
+		t.Errorf("the log has %q, %v", text, err)
+	}
+}
+
 // What a life saved of uncommitted work is uncommitted again in the next one, in each of
 // them, and comes into no merge.
 func TestSavedWorkIsUncommittedAgain(t *testing.T) {
