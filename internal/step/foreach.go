@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/environ"
@@ -83,17 +84,48 @@ type loop struct {
 
 func (f *loop) work(ctx context.Context) {
 	defer f.wide.close()
-	for !f.failed.Load() && f.x.Life.Stopping(ctx) == nil && f.wide.turn(ctx) {
-		i := f.take()
-		if i < 0 {
+	for !f.failed.Load() && f.x.Life.Stopping(ctx) == nil {
+		r := f.wide.turn(ctx, f.begin)
+		if r == nil {
 			return
 		}
-		start := f.x.Clock.Now()
-		if f.errs[i] = f.round(ctx, i); f.errs[i] != nil && !f.a.ContinueOnError {
+		if f.errs[r.i] = f.round(ctx, r); f.errs[r.i] != nil && !f.a.ContinueOnError {
 			f.failed.Store(true)
 		}
-		f.wide.ended(ctx, f.errs[i], start)
+		f.wide.ended(ctx, f.errs[r.i], r.start)
 	}
+}
+
+// round is one that has begun.
+type round struct {
+	i      int
+	place  Place
+	path   string
+	start  time.Time
+	digest string // of its value
+}
+
+// begin takes the next round that is to run, and records that it begins; nil: there is none.
+func (f *loop) begin() *round {
+	i := f.take()
+	if i < 0 {
+		return nil
+	}
+	r := &round{i: i, place: f.p.Round(i), path: f.path + "@" + strconv.Itoa(i), start: f.x.Clock.Now()}
+	v, n, q := f.list[i], int64(len(f.list)), &r.place
+	q.For = f.x.brief(v)
+	q.Scope.Set("item", v)
+	q.Scope.Set("index", int64(i))
+	q.Scope.Set("total", n)
+	q.Scope.Set("foreach", map[string]any{"item": v, "index": int64(i), "total": n})
+	e := f.p.Event(event.RoundStarted, r.path)
+	e.Time = r.start
+	if f.x.Recorder.Detailed() {
+		r.digest = f.x.identity(v)
+		e.Data = Data(roundData{For: q.For, Value: r.digest})
+	}
+	f.x.record(e)
+	return r
 }
 
 // take gives the next round that is to run; -1 for none.
@@ -109,38 +141,22 @@ func (f *loop) take() int {
 	}
 }
 
-// round runs the steps for a value, between the facts that it begins and ends. One that
-// is cut short has no end: a later life of the run continues with it.
-func (f *loop) round(ctx context.Context, i int) error {
-	q := f.p.Round(i)
-	v, n := f.list[i], int64(len(f.list))
-	q.For = f.x.brief(v)
-	q.Scope.Set("item", v)
-	q.Scope.Set("index", int64(i))
-	q.Scope.Set("total", n)
-	q.Scope.Set("foreach", map[string]any{"item": v, "index": int64(i), "total": n})
-	start := f.x.Clock.Now()
-	e := f.p.Event(event.RoundStarted, f.path+"@"+strconv.Itoa(i))
-	e.Time = start
-	digest := ""
-	if f.x.Recorder.Detailed() {
-		digest = f.x.identity(v)
-		e.Data = Data(roundData{For: q.For, Value: digest})
-	}
-	f.x.record(e)
-	err := f.x.Sequence(ctx, q, f.a.Do)
-	f.outs[i] = q.roundOutput()
+// round runs the steps of a round, and records its end. One that is cut short has no end:
+// a later life of the run continues with it.
+func (f *loop) round(ctx context.Context, r *round) error {
+	err := f.x.Sequence(ctx, r.place, f.a.Do)
+	f.outs[r.i] = r.place.roundOutput()
 	if err != nil && f.x.Life.Interrupted(ctx, err) {
 		return err
 	}
-	e = f.p.Event(event.RoundFinished, e.Step)
+	e := f.p.Event(event.RoundFinished, r.path)
 	e.Time, e.Status = f.x.Clock.Now(), event.Succeeded
-	e.DurationMS = e.Time.Sub(start).Milliseconds()
+	e.DurationMS = e.Time.Sub(r.start).Milliseconds()
 	if err != nil {
 		e.Status, e.Class, e.Message = event.Failed, driver.Class(err), Cause(err).Error()
 	}
 	if f.x.Recorder.Detailed() {
-		e.Data = Data(roundData{Value: digest}) // what it gave is in the records of its steps
+		e.Data = Data(roundData{Value: r.digest}) // what it gave is in the records of its steps
 	}
 	f.x.record(e)
 	return err

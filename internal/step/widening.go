@@ -29,7 +29,7 @@ type widening struct {
 
 	mu      sync.Mutex
 	finder  *policy.Finder
-	busy    int             // rounds that run, or may begin
+	busy    int             // rounds that run
 	waiting []chan struct{} // workers whose turn comes, closed when it does
 	closed  bool            // no round begins any more
 }
@@ -50,17 +50,28 @@ func (f *loop) widening(a policy.Adaptive, label string, fact json.RawMessage) (
 	return w, nil
 }
 
-// turn waits until a round may begin; false: none does any more.
-func (w *widening) turn(ctx context.Context) bool {
+// turn waits until a round may begin, and begins it before another number of them may run
+// at once; nil: none begins any more.
+func (w *widening) turn(ctx context.Context, begin func() *round) *round {
 	if w == nil {
-		return true
+		return begin()
 	}
 	w.mu.Lock()
-	if w.closed || w.busy < w.finder.AtOnce() {
-		defer w.mu.Unlock()
-		w.busy++
-		return !w.closed
+	defer w.mu.Unlock()
+	for !w.closed && w.busy >= w.finder.AtOnce() {
+		if w.wait(ctx) != nil {
+			return nil
+		}
 	}
+	if w.closed {
+		return nil
+	}
+	w.busy++
+	return begin()
+}
+
+// wait waits until there may be room for a round. The lock is held, and not while it waits.
+func (w *widening) wait(ctx context.Context) error {
 	mine := make(chan struct{})
 	w.waiting = append(w.waiting, mine)
 	w.mu.Unlock()
@@ -68,9 +79,8 @@ func (w *widening) turn(ctx context.Context) bool {
 	defer end()
 	err := w.f.x.Clock.Wait(ctx, -1, mine)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.waiting = slices.DeleteFunc(w.waiting, func(c chan struct{}) bool { return c == mine })
-	return err == nil && !w.closed
+	return err
 }
 
 // ended takes how a round ended that began at start.
@@ -101,7 +111,7 @@ func (w *widening) Limited(ctx context.Context, round int, after time.Duration, 
 	return ok
 }
 
-// tell records that another number of rounds may run at once, and lets those begin that may.
+// tell records that another number of rounds may run at once, and wakes as many workers as may begin one.
 // The lock is held, or nobody else has it yet.
 func (w *widening) tell() {
 	if c, ok := w.finder.Change(); ok {
@@ -109,8 +119,7 @@ func (w *widening) tell() {
 		e.Time, e.Label, e.Total, e.Message, e.Data = w.f.x.Clock.Now(), w.label, c.To, c.String(), Data(c.Fact())
 		w.f.x.record(e)
 	}
-	for len(w.waiting) > 0 && w.busy < w.finder.AtOnce() {
-		w.busy++
+	for room := w.finder.AtOnce() - w.busy; room > 0 && len(w.waiting) > 0; room-- {
 		close(w.waiting[0])
 		w.waiting = w.waiting[1:]
 	}
