@@ -66,28 +66,26 @@ func (c *Control) Take(x *step.Executor, j *journal.Journal) {
 	}
 }
 
-// CarryOut does what another process asks for, and records it.
+// CarryOut does what another process asks for, and records it; where something may begin
+// by it, before that.
 func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
-	said := ""
 	switch q.Do {
 	case journal.Pause:
-		x.Life.Hold()
-		said = "is paused: what is running continues, and nothing new starts"
+		x.Life.Hold() // and what it has not stopped is recorded before it
+		recordControl(x, q, "is paused: what is running continues, and nothing new starts")
 	case journal.Continue:
+		recordControl(x, q, "continues")
 		x.Life.Release()
 		c.tell((*mapper.Map).Wake)
 		c.tell(func(m *mapper.Map) { m.EndHold() })
-		said = "continues"
 	case journal.RetryNow:
-		// Recorded before it is done: what waits after it is to be found waiting.
 		recordControl(x, q, "tries again now whatever waits for a time")
 		x.Agents.Lift(x.Clock.Now())
 		if !c.tell(func(m *mapper.Map) { m.RetryNow(x.Life.RetryNow) }) {
 			x.Life.RetryNow()
 		}
-		return
 	case journal.Probe:
-		said = "is not held"
+		said := "is not held"
 		c.tell(func(m *mapper.Map) {
 			if !m.Probe() {
 				return
@@ -96,15 +94,14 @@ func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 				said = "is paused, and tries whether it need be held when it continues"
 			}
 		})
+		recordControl(x, q, said)
 	case journal.Parallel:
+		recordControl(x, q, fmt.Sprintf("has %d items at once from now on", q.Parallel))
 		c.parallel.Store(int64(q.Parallel))
 		c.tell(func(m *mapper.Map) { m.SetParallel(q.Parallel) })
-		said = fmt.Sprintf("has %d items at once from now on", q.Parallel)
 	default:
 		x.Note("another process asked for %q, which is not known", q.Do)
-		return
 	}
-	recordControl(x, q, said)
 }
 
 // paused reports whether somebody has paused the run.

@@ -204,6 +204,11 @@ func (f *folder) take(e event.Event) error {
 		f.began(e)
 	case event.StepStarted:
 		f.began(e)
+	case event.RoundStarted:
+		if k, is := handlerRound(f.key(e)); is {
+			k.again = f.tries.again(k)
+			f.life.starts[k] = append(f.life.starts[k], f.turn(e))
+		}
 	case event.AgentUsage:
 		f.used(e)
 	case event.RunPaused, event.AgentPaused:
@@ -255,8 +260,22 @@ func (f *folder) began(e event.Event) {
 	f.life.starts[k] = append(f.life.starts[k], f.turn(e))
 }
 
-// atEnd is the number of the end of a step, among those of its attempts.
-const atEnd = -1
+// atEnd is the number of the end of a step, among those of its attempts, and atHandler that
+// of a round of its handler.
+const (
+	atEnd     = -1
+	atHandler = -2
+)
+
+// handlerRound gives the step whose handler begins a round; false: it is a round of a foreach.
+func handlerRound(k attemptKey) (attemptKey, bool) {
+	at := strings.LastIndexAny(k.path, "#@")
+	if at < 0 || k.path[at] != '#' {
+		return k, false
+	}
+	k.path, k.n = k.path[:at], atHandler
+	return k, true
+}
 
 // over takes the end of a step.
 func (f *folder) over(e event.Event) {

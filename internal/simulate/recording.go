@@ -55,7 +55,7 @@ type pastLife struct {
 	asked     []asked // what other processes asked for
 	decisions decisions
 	turns     []time.Time                   // of what waits for its turn, in the order of the record; zero: nothing
-	starts    map[attemptKey][]virtual.Turn // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd)
+	starts    map[attemptKey][]virtual.Turn // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd) and the rounds of their handlers (atHandler)
 	items     []time.Time                   // when work items started, in order
 	lastStart time.Time                     // when it last began anything, or a wait
 	lastBegin time.Time                     // when it last began anything

@@ -111,6 +111,14 @@ func (l *replayedLife) Record(facts ...event.Event) error {
 				l.pass(list[l.loops[k]].at)
 			}
 			l.loops[k]++
+		case event.RoundStarted:
+			round, is := handlerRound(k)
+			if round.again = l.tries.again(round); !is {
+				break
+			}
+			if err := l.late(round); err != nil {
+				return err
+			}
 		case event.StepFinished:
 			k.n = atEnd
 			if err := l.late(k); err != nil {

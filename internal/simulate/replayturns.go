@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/limits"
@@ -13,7 +15,8 @@ import (
 type recordedTurns struct{ life *replayedLife }
 
 // Take waits until the item or the attempt began; where it did not in this life, until its
-// step ended, as its breaker had opened meanwhile, or until something ends it.
+// step ended or the handler of that began, as its breaker had opened meanwhile, or until
+// something ends it.
 func (t recordedTurns) Take(ctx context.Context, r limits.Request) (limits.Held, error) {
 	l := t.life
 	k := attemptKey{life: l.number, index: r.Index, round: r.Round, path: r.Who.Step, n: r.Number}
@@ -25,22 +28,34 @@ func (t recordedTurns) Take(ctx context.Context, r limits.Request) (limits.Held,
 	if n < len(turns) {
 		l.busy[k] = busy{ctx, turns[n]}
 		defer delete(l.busy, k)
-	} else if k.path != "" {
-		k.n = atEnd
-		turns, n = l.was.starts[k], l.started[k]
+		turns = turns[n:]
+	} else if turns = nil; k.path != "" {
+		turns = l.given(k)
 	}
 	turn := l.over
-	if n < len(turns) {
-		if l.next(turns[n]) {
+	if len(turns) > 0 {
+		if l.next(turns[0]) {
 			return gone{}, nil
 		}
 		turn = make(chan struct{})
-		l.clock.AtTurn(turns[n], func() { close(turn) }) // after the end of what had it, which its breaker has counted
+		l.clock.AtTurn(turns[0], func() { close(turn) }) // after the end of what had it, which its breaker has counted
 	}
 	if r.Waits != nil {
 		r.Waits(&limits.Block{Limit: r.Names[0]})
 	}
 	return gone{}, r.Clock.Wait(ctx, -1, turn)
+}
+
+// given are the turns at which a step was given up whose next attempt did not begin, the
+// first one first.
+func (l *replayedLife) given(k attemptKey) (turns []virtual.Turn) {
+	for _, k.n = range []int{atEnd, atHandler} {
+		if list := l.was.starts[k]; l.started[k] < len(list) {
+			turns = append(turns, list[l.started[k]])
+		}
+	}
+	slices.SortFunc(turns, func(a, b virtual.Turn) int { return cmp.Compare(a.Number, b.Number) })
+	return turns
 }
 
 // next reports whether a turn is the next one, and its time has come.
