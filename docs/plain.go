@@ -49,7 +49,7 @@ func (p *plain) line(line string) {
 		p.row(cells)
 	case strings.HasPrefix(line, "#"):
 		p.flush()
-		p.out.WriteString(p.bold(inline(strings.TrimLeft(line, "# "))) + "\n")
+		p.title("", strings.TrimLeft(line, "# "))
 	case strings.TrimSpace(line) == "":
 		p.flush()
 		p.head = nil
@@ -73,7 +73,7 @@ func (p *plain) row(cells []string) {
 	if strings.Trim(cells[0], "-:") == "" && strings.Contains(cells[0], "-") {
 		return
 	}
-	p.out.WriteString("  " + p.bold(inline(cells[0])) + "\n")
+	p.title("  ", cells[0])
 	for i, c := range cells[1:] {
 		if c == "" {
 			continue
@@ -87,8 +87,17 @@ func (p *plain) row(cells []string) {
 	}
 }
 
+// title writes a heading, or the first cell of a row.
+func (p *plain) title(lead, text string) {
+	p.lead, p.words = lead, strings.Fields(inline(text))
+	p.wrap(p.bold)
+}
+
 // flush ends a paragraph and wraps it.
-func (p *plain) flush() {
+func (p *plain) flush() { p.wrap(func(line string) string { return line }) }
+
+// wrap writes the words that were read, and styles each line.
+func (p *plain) wrap(style func(string) string) {
 	if len(p.words) == 0 {
 		return
 	}
@@ -96,13 +105,13 @@ func (p *plain) flush() {
 	line := p.lead + p.words[0]
 	for _, w := range p.words[1:] {
 		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > p.width {
-			p.out.WriteString(line + "\n")
+			p.out.WriteString(style(line) + "\n")
 			line = indent + w
 			continue
 		}
 		line += " " + w
 	}
-	p.out.WriteString(line + "\n")
+	p.out.WriteString(style(line) + "\n")
 	p.words, p.lead = nil, ""
 }
 

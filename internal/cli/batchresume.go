@@ -128,7 +128,7 @@ func (a *app) continueJobs(ctx context.Context, run string) (j *jobs, err error)
 		}
 		if err := j.reopen(ctx, r, state); err != nil {
 			for _, what := range j.trouble(fmt.Errorf("the log of jobs is not continued: %w", err)) {
-				fmt.Fprintf(a.err, "bide: %s\n", what)
+				a.tell("%s", what)
 			}
 		}
 		return nil

@@ -348,9 +348,9 @@ func (o *cleanOptions) printCleaned(list []cleaned, cache cleanedCache) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, diag.Bytes(bytes))
+	o.tell("%d of %s %s, %s", n, diag.Count(len(list), "run"), verb, diag.Bytes(bytes))
 	if cache.Results > 0 {
-		fmt.Fprintf(o.err, "bide: %s of the cache %s, %s\n", diag.Count(cache.Results, "expired result"), verb, diag.Bytes(cache.Bytes))
+		o.tell("%s of the cache %s, %s", diag.Count(cache.Results, "expired result"), verb, diag.Bytes(cache.Bytes))
 	}
 	return nil
 }

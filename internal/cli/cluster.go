@@ -162,7 +162,7 @@ func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 		o.problems(list, sources(opt.File))
 	}
 	if list.HasErrors() {
-		fmt.Fprintf(o.err, "bide: %s cannot be run on Temporal; nothing was run\n", path)
+		o.tell("%s cannot be run on Temporal; nothing was run", path)
 		return exitError(2)
 	}
 	if o.ui {
@@ -402,7 +402,7 @@ func (a *app) adoptRuns(home *journal.Store) error {
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(a.err, "bide: runs of the store: %v\n", err)
+		a.tell("runs of the store: %v", err)
 	}
 	return nil
 }
@@ -424,7 +424,7 @@ func (s *streams) keepUp(home *journal.Store) (end func()) {
 			err := errors.Join(adopt(home), cluster.RefreshAll(home))
 			if err != nil && err.Error() != reported {
 				reported = err.Error()
-				fmt.Fprintf(s.err, "bide: runs on other machines: %v\n", err)
+				s.tell("runs on other machines: %v", err)
 			}
 		}
 	}()

@@ -101,7 +101,7 @@ type heldLine struct {
 func (d *plainDisplay) say(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprint(d.err, d.raw(d.err, "bide: "+line+"\n"))
+	fmt.Fprint(d.err, d.raw(d.err, message("bide: "+line, d.columns(d.err))+"\n"))
 }
 
 func (d *plainDisplay) ask(f func(string) bool) func(string) bool { return f }
@@ -163,7 +163,7 @@ func (d *plainDisplay) labelOf(e event.Event) string {
 // troubled reports an output that could not be read or logged; the run continues.
 func (d *plainDisplay) troubled(err error) {
 	for _, what := range d.jobs.trouble(err) {
-		fmt.Fprintf(d.err, "bide: %s\n", what)
+		d.tell("%s", what)
 	}
 }
 
@@ -244,7 +244,7 @@ func (d *plainDisplay) close(s *engine.Summary) {
 	waiting, err := d.jobs.rest(d.show, endOf(s), d.out, d.err)
 	d.troubled(err)
 	if waiting > 0 && !d.quiet {
-		fmt.Fprintf(d.err, "bide: the outputs of %s wait for those of items before them: bide resume prints them in order\n", diag.Count(waiting, "item"))
+		d.tell("the outputs of %s wait for those of items before them: bide resume prints them in order", diag.Count(waiting, "item"))
 	}
 	d.mu.Unlock()
 	if s == nil || d.quiet && s.Status == event.Succeeded {

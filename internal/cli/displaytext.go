@@ -44,7 +44,7 @@ func fitLine(line, label string, width int) string {
 // end with what to do.
 func fitEvent(e event.Event, line, label string, width int) string {
 	if e.Type == event.Note && !itemError(e) {
-		return fold(line, width, "  ")
+		return message(line, width)
 	}
 	return fitLine(line, label, width)
 }

@@ -200,16 +200,16 @@ func (o *dlqListOptions) noLetters(ctx context.Context, r *journal.Reader) error
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.err, "bide: no dead letter in run %s matches\n", shortRun(r.Run()))
+		o.tell("no dead letter in run %s matches", shortRun(r.Run()))
 		return nil
 	}
-	fmt.Fprintf(o.err, "bide: run %s has no dead letters\n", shortRun(r.Run()))
+	o.tell("run %s has no dead letters", shortRun(r.Run()))
 	return nil
 }
 
 func (o *dlqListOptions) printLetters(run string, t *table, n int) error {
 	if len(t.rows) == 0 {
-		fmt.Fprintf(o.err, "bide: %d dead letters, none after the first %d\n", n, o.offset)
+		o.tell("%d dead letters, none after the first %d", n, o.offset)
 		return nil
 	}
 	if err := t.print(o.out, o.columns(o.out)); err != nil {
@@ -220,11 +220,11 @@ func (o *dlqListOptions) printLetters(run string, t *table, n int) error {
 		if end < n {
 			more = fmt.Sprintf("; --offset %d shows more", end)
 		}
-		fmt.Fprintf(o.err, "bide: %d to %d of %d dead letters%s\n", o.offset+1, end, n, more)
+		o.tell("%d to %d of %d dead letters%s", o.offset+1, end, n, more)
 		return nil
 	}
 	run = shortRun(run)
-	fmt.Fprintf(o.err, "bide: %s in run %s\n", diag.Count(n, "dead letter"), run)
+	o.tell("%s in run %s", diag.Count(n, "dead letter"), run)
 	width := o.columns(o.err)
 	hint(o.err, width, "all about one", "bide dlq show "+run+" ITEM")
 	hint(o.err, width, "after the cause is mended", "bide dlq retry "+run)
@@ -357,7 +357,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
 	case errors.As(err, new(*letters.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
-		fmt.Fprintf(o.err, "bide: %s\n", err)
+		o.tell("%s", err)
 		return exitError(130)
 	}
 	return err
@@ -371,7 +371,7 @@ func (o *dlqRetryOptions) nothingToRetry(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.err, "bide: run %s has no dead letters: nothing was run\n", shortRun(o.id))
+		o.tell("run %s has no dead letters: nothing was run", shortRun(o.id))
 		switch st.Status {
 		case event.Succeeded:
 			return nil
@@ -389,15 +389,15 @@ func (o *dlqRetryOptions) lastErrors(ctx context.Context, filter letterFilter) e
 		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			if n++; n <= mostFailures {
 				name, label := i.names()
-				fmt.Fprintf(o.err, "bide: item %s runs again; it had failed after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
+				o.tell("item %s runs again; it had failed after %s: %s", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
 			}
 			return nil
 		})
 		if n > mostFailures {
-			fmt.Fprintf(o.err, "bide: and %d more, see bide dlq list %s\n", n-mostFailures, shortRun(o.id))
+			o.tell("and %d more, see bide dlq list %s", n-mostFailures, shortRun(o.id))
 		}
 		if changed := new(engine.ChangedError); n > 0 && !o.recorded && errors.As(engine.Unchanged(r.Header()), &changed) {
-			fmt.Fprintf(o.err, "bide: %s has changed since the run began, and is used as it is now; --as-recorded uses it as it was:\n%s\n", visible(changed.Path), indent(visibleLines(changed.Diff), "  "))
+			o.tell("%s has changed since the run began, and is used as it is now; --as-recorded uses it as it was:\n%s", visible(changed.Path), indent(visibleLines(changed.Diff), "  "))
 		}
 		return err
 	})
@@ -422,7 +422,7 @@ func (o *dlqRetryOptions) inTurn(ctx context.Context, filter letterFilter, opt *
 	}
 	opt.MaxParallel = 1
 	if !o.json && !o.quiet {
-		fmt.Fprintln(o.err, "bide: they had conflicts, and run one after another, each upon what the one before it has merged; --max-parallel has them run at once")
+		o.tell("they had conflicts, and run one after another, each upon what the one before it has merged; --max-parallel has them run at once")
 	}
 	return nil
 }

@@ -412,7 +412,7 @@ func (o *dlqExportOptions) run(ctx context.Context) error {
 		if err := replaceFile(o.file, 0o600, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.err, "bide: %s written to %s\n", diag.Count(n, "dead letter"), o.file)
+		o.tell("%s written to %s", diag.Count(n, "dead letter"), o.file)
 		return nil
 	})
 }

@@ -26,7 +26,8 @@ func docsCmd(a *app) *cobra.Command {
 also be a command, words of a heading, or a word of the reference: a key, an option,
 a flag, an event, a variable, or the code at the end of a message of "bide check".
 
-On a terminal it prints plain text, elsewhere the Markdown of the page.`,
+On a terminal it prints plain text, and where COLUMNS says how wide that may be;
+elsewhere the Markdown of the page.`,
 		Example: `  bide docs
   bide docs cookbook
   bide docs retry_on
@@ -81,7 +82,7 @@ func (o *docsOptions) run() error {
 	switch {
 	case o.json:
 		return printJSON(o.out, docJSON{page.Topic, page.Title, text})
-	case isTerminal(o.out):
+	case isTerminal(o.out) || o.columns(o.out) > 0:
 		return docs.Plain(o.out, text, min(o.columns(o.out), 100), o.palette(o.out).bold)
 	}
 	return o.print(text)

@@ -86,7 +86,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 			}
 		}
 		if n == 0 && o.item != "" {
-			fmt.Fprintf(o.err, "bide: item %s of run %s has not begun\n", visible(o.item), shortRun(r.Run()))
+			o.tell("item %s of run %s has not begun", visible(o.item), shortRun(r.Run()))
 		}
 		if o.follow {
 			return o.brokenOff(ctx, r)

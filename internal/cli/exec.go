@@ -485,7 +485,7 @@ func (x *execCommand) pastDelays(attempt int) string {
 
 func (x *execCommand) say(msg string) {
 	if !x.quiet && !x.json {
-		fmt.Fprintln(x.output.err, fold("bide: "+msg, x.columns(x.err), "  "))
+		fmt.Fprintln(x.output.err, message("bide: "+msg, x.columns(x.err)))
 	}
 }
 

@@ -173,7 +173,7 @@ func ruleText(r retry.Rule) string {
 }
 
 func (w *planWriter) pipeline(x *explainedPipeline) {
-	fmt.Fprintln(w, w.bold(visible(x.Path+": pipeline")))
+	w.line(0, w.bold(visible(x.Path+": pipeline")))
 	var in, out []string
 	for _, p := range x.Inputs {
 		s := p.Name + ": " + p.Type
@@ -204,7 +204,8 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 	way := value.Map(x.Critical, func(i int) string { return x.Calls[i].called() })
 	w.field(2, "longest way", strings.Join(way, " → "))
 	for _, c := range x.Calls {
-		fmt.Fprintf(w, "\n  %s\n", w.bold(visible(fmt.Sprintf("%d:%d  %s", c.Line, c.Column, c.title()))))
+		fmt.Fprintln(w)
+		w.line(2, w.bold(visible(fmt.Sprintf("%d:%d  %s", c.Line, c.Column, c.title()))))
 		w.field(4, "made", made(c))
 		w.field(4, "order", strings.Join(c.Options, " → "))
 		w.field(4, "attempts", attemptsText(c))

@@ -61,7 +61,7 @@ func reflow(text string, width int) string {
 	var words []string
 	end := func() {
 		if len(words) > 0 {
-			out = append(out, wrap(strings.Join(words, " "), width)...)
+			out = append(out, fold(strings.Join(words, " "), width, ""))
 		}
 		words = nil
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,18 +190,15 @@ func (a *app) tellRun(cmd *cobra.Command, arg runArg, m meantRun) {
 		f := cmd.Flags().Lookup(name)
 		return f != nil && f.Value.String() == "true"
 	}
-	tell := func(format string, args ...any) {
-		fmt.Fprintln(a.err, fold(fmt.Sprintf(format, args...), a.columns(a.err), "  "))
-	}
 	run := shortRun(m.ID) + " (" + visible(m.title())
 	switch {
 	case flag("quiet"):
 	case m.other:
-		tell("bide: this directory has no run; the newest of another one is taken: %s, in %s)", run, visible(m.Dir))
+		a.tell("this directory has no run; the newest of another one is taken: %s, in %s)", run, visible(m.Dir))
 	case m.older:
-		tell("bide: the newest run of this directory %s is taken: %s)", arg.what, run)
+		a.tell("the newest run of this directory %s is taken: %s)", arg.what, run)
 	case !arg.saysRun && !flag("json") && !flag("raw"):
-		tell("bide: run %s)", run)
+		a.tell("run %s)", run)
 	}
 }
 

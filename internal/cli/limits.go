@@ -138,7 +138,7 @@ func (o *limitsOptions) lift(h *limits.Home, home string) error {
 	}
 	lifted, err := h.Lift([]string{o.name}, time.Now())
 	if err == nil && lifted == nil {
-		fmt.Fprintf(o.err, "bide: the limit %s is not paused\n", o.name)
+		o.tell("the limit %s is not paused", o.name)
 	}
 	for _, s := range was {
 		if s.Name != o.name || lifted == nil || s.PausedBy == "" {
@@ -146,7 +146,7 @@ func (o *limitsOptions) lift(h *limits.Home, home string) error {
 		}
 		// The run that met the limit has a wait of its own, on record.
 		if inUse, err := o.inUse(s.PausedBy); err == nil && inUse {
-			fmt.Fprintf(o.err, "bide: run %s, which met the limit, still waits for its own pause; to end that: bide control %[1]s retry-now\n", shortRun(s.PausedBy))
+			o.tell("run %s, which met the limit, still waits for its own pause; to end that: bide control %[1]s retry-now", shortRun(s.PausedBy))
 		}
 	}
 	return err

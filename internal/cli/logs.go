@@ -94,7 +94,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 					meant = "; or " + meant
 				}
 			}
-			fmt.Fprintln(o.err, fold(fmt.Sprintf("bide: %s has printed nothing%s%s", what, matches, meant), o.columns(o.err), "  "))
+			o.tell("%s has printed nothing%s%s", what, matches, meant)
 		}
 		if o.follow {
 			return o.brokenOff(ctx, r)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -70,7 +69,7 @@ func (s *streams) brokenOff(ctx context.Context, r *journal.Reader) error {
 	}
 	sum, err := r.Summary(ctx)
 	if err == nil && sum.Status == event.Interrupted {
-		fmt.Fprintf(s.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` continues it\n", shortRun(r.Run()), shortRun(r.Run()))
+		s.tell("run %s is interrupted, and no process has it; `bide resume %s` continues it", shortRun(r.Run()), shortRun(r.Run()))
 	}
 	return err
 }

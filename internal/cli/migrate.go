@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/bide-dev/bide/internal/dataflow"
@@ -86,7 +87,7 @@ func (o *migrateOptions) run() error {
 	for _, path := range o.paths {
 		m, problems, err := migrateFile(path, o.job)
 		if errors.As(err, new(usageError)) {
-			fmt.Fprintf(o.err, "bide: %v\n", err)
+			o.tell("%v", err)
 			status = 2
 			continue
 		}
@@ -95,21 +96,21 @@ func (o *migrateOptions) run() error {
 		}
 		if problems.HasErrors() {
 			o.problems(problems, sourceTexts{})
-			fmt.Fprintf(o.err, "bide: %s is not rewritten: it has errors\n", path)
+			o.tell("%s is not rewritten: it has errors", path)
 			status = 2
 			continue
 		}
 		all = append(all, *m)
 		switch {
 		case o.write && m.github:
-			fmt.Fprintf(o.err, "bide: %s is left as it is, for GitHub; write the workflow beside it: bide migrate %s > FILE\n", path, path)
+			o.tell("%s is left as it is, for GitHub; write the workflow beside it: bide migrate %s > FILE", path, path)
 			status = 2
 		case o.write && m.Changed:
 			if err := writeOver(path, m.text); err != nil {
 				return err
 			}
 		case !o.write && !o.json:
-			if _, err := o.out.Write(m.text); err != nil {
+			if err := o.print(foldComments(string(m.text), o.columns(o.out))); err != nil {
 				return err
 			}
 		}
@@ -255,16 +256,31 @@ func dropLines(v any) {
 	}
 }
 
+// foldComments folds the comments that migrate wrote into a file, for a narrow terminal.
+func foldComments(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if comment := strings.TrimLeft(line, " "); strings.HasPrefix(comment, githubComment) {
+			line = fold(strings.TrimSuffix(line, "\n"), width, line[:len(line)-len(comment)]+"#   ") + "\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
 func (o *migrateOptions) reportMigrated(m *migrated) {
+	line := func(format string, args ...any) {
+		fmt.Fprintln(o.err, fold(fmt.Sprintf(format, args...), o.columns(o.err), "    "))
+	}
 	if !m.Changed {
-		fmt.Fprintf(o.err, "%s: it is in the present spelling\n", m.Path)
+		line("%s: it is in the present spelling", m.Path)
 	}
 	list := func(head string, each []workflow.Rewrite) {
 		if len(each) > 0 {
-			fmt.Fprintf(o.err, "%s: %s\n", m.Path, head)
+			line("%s: %s", m.Path, head)
 		}
 		for _, r := range each {
-			fmt.Fprintf(o.err, "  line %d: %s → %s\n", r.Line, oneLine(r.From), oneLine(r.To))
+			line("  line %d: %s → %s", r.Line, oneLine(r.From), oneLine(r.To))
 		}
 	}
 	if m.github {
@@ -278,9 +294,9 @@ func (o *migrateOptions) reportMigrated(m *migrated) {
 	}
 	list("older forms that still work, and how they are written now", m.Left)
 	if len(m.Formerly) > 0 {
-		fmt.Fprintf(o.err, "%s: bide carries these out; Prodigy ignored them\n", m.Path)
+		line("%s: bide carries these out; Prodigy ignored them", m.Path)
 		for _, p := range m.Formerly {
-			fmt.Fprintf(o.err, "  line %d: %s\n", p.Line, p.Message)
+			line("  line %d: %s", p.Line, p.Message)
 		}
 	}
 }

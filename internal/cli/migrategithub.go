@@ -258,11 +258,14 @@ func inheritEnv(job, env *yaml.Node) {
 	}
 }
 
+// githubComment is how a comment about something that GitHub has begins.
+const githubComment = "# GitHub's "
+
 // leave records what could not be written as it was, and returns a comment about it for the
 // file.
 func (m *migrated) leave(at *yaml.Node, from, to string) string {
 	m.Left = append(m.Left, workflow.Rewrite{Line: at.Line, From: from, To: to})
-	return "# GitHub's " + diag.Clip(oneLine(from), 120) + " is " + to
+	return githubComment + diag.Clip(oneLine(from), 120) + " is " + to
 }
 
 // written is a key with its value if that is one word or line.

@@ -239,7 +239,7 @@ func (o *graphOptions) run() error {
 	if o.format == "svg" {
 		left := 0
 		if g, left = g.First(graph.MaxDrawn); left > 0 {
-			fmt.Fprintf(o.err, "bide: the picture has the first %d nodes and leaves %d out; --format dot has all of them\n", graph.MaxDrawn, left)
+			o.tell("the picture has the first %d nodes and leaves %d out; --format dot has all of them", graph.MaxDrawn, left)
 		}
 	}
 	text := map[string]func() string{"dot": g.DOT, "mermaid": g.Mermaid, "svg": g.SVG}[o.format]()

@@ -30,34 +30,32 @@ func (w *planWriter) field(indent int, key, value string) {
 	if value == "" {
 		return
 	}
-	margin := strings.Repeat(" ", indent)
-	room := 0
+	margin, room := w.margin(indent), 0
 	if w.width > 0 {
-		room = max(w.width-indent-keyWidth, 20)
+		room = max(w.width-len(margin)-keyWidth, 1)
 	}
-	for i, line := range wrap(visible(value), room) {
-		if i > 0 {
-			key = ""
-		}
+	for line := range strings.SplitSeq(fold(visible(value), room, ""), "\n") {
 		fmt.Fprintf(w, "%s%s%s\n", margin, w.dim(padded(key, keyWidth)), line)
+		key = ""
 	}
 }
 
-// wrap breaks a text between words; room 0 leaves it whole.
-func wrap(text string, room int) []string {
-	if room == 0 || widthOf(text) <= room {
-		return []string{text}
+// leastRoom is how many columns the value of a field has at least, if the terminal is wide
+// enough for that.
+const leastRoom = 20
+
+// margin are the blanks before a line. On a narrow terminal deep steps share a margin.
+func (w *planWriter) margin(indent int) string {
+	if w.width > 0 {
+		indent = min(indent, max(w.width-keyWidth-leastRoom, 0))
 	}
-	var lines []string
-	line := ""
-	for word := range strings.SplitSeq(text, " ") {
-		if line != "" && widthOf(line)+1+widthOf(word) > room {
-			lines, line = append(lines, line), word
-			continue
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
+	return strings.Repeat(" ", indent)
+}
+
+// line writes a line with the margin of a step, or of what is inside one.
+func (w *planWriter) line(indent int, text string) {
+	margin := w.margin(indent)
+	fmt.Fprintln(w, fold(margin+text, w.width, margin+"   "))
 }
 
 func (w *planWriter) plan(p *worst.Plan) {
@@ -65,7 +63,7 @@ func (w *planWriter) plan(p *worst.Plan) {
 	if p.Name != "" {
 		title += " " + p.Name
 	}
-	fmt.Fprintln(w, w.bold(visible(title)))
+	w.line(0, w.bold(visible(title)))
 	w.field(2, "about", p.Description)
 	w.field(2, "runs", p.Where)
 	if p.Uncommitted != "" {
@@ -157,7 +155,8 @@ func (w *planWriter) step(indent int, number string, s *worst.Step, known []stri
 	if more != "" {
 		text += " …"
 	}
-	fmt.Fprintf(w, "\n%s%s %s %s\n", strings.Repeat(" ", indent), number+".", w.bold(visible(title)), w.dim(fmt.Sprintf("line %d", s.Line)))
+	fmt.Fprintln(w)
+	w.line(indent, fmt.Sprintf("%s. %s %s", number, w.bold(visible(title)), w.dim(fmt.Sprintf("line %d", s.Line))))
 	indent += 3
 	if text != kind {
 		w.field(indent, kind, text)
@@ -192,7 +191,7 @@ func (w *planWriter) step(indent int, number string, s *worst.Step, known []stri
 		case g.Times.N != 1:
 			title += fmt.Sprintf(", up to %d times", g.Times.N)
 		}
-		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", indent), title)
+		w.line(indent, title)
 		for i, inner := range g.Steps {
 			w.step(indent+2, fmt.Sprint(i+1), inner, s.Variables)
 		}

@@ -94,14 +94,14 @@ func (o *proofOptions) run(ctx context.Context) error {
 			if bad.Item != "" {
 				where = "item " + oneLine(bad.Item) + ": "
 			}
-			fmt.Fprintf(o.err, "bide: %s%s\n", where, oneLine(bad.Message))
+			o.tell("%s%s", where, oneLine(bad.Message))
 		}
 		switch {
 		case len(problems) > 0:
-			fmt.Fprintf(o.err, "bide: %s not as on record\n", diag.Count(len(problems), "thing")+" "+diag.Plural(len(problems), "is", "are"))
+			o.tell("%s not as on record", diag.Count(len(problems), "thing")+" "+diag.Plural(len(problems), "is", "are"))
 			return exitError(1)
 		case o.verify:
-			fmt.Fprintln(o.err, "bide: all is as it is on record")
+			o.tell("all is as it is on record")
 		}
 		return nil
 	})

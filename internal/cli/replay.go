@@ -92,21 +92,25 @@ func (o *replayOptions) run(ctx context.Context) error {
 			"record_lacks": append([]string{}, got.Lacks...)})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "recorded: %s in %s, %d attempts\n", rec.Status, simulate.Span(int64(rec.Took)), rec.Attempts())
-	fmt.Fprintf(&b, "replayed: %s in %s, %d attempts", got.Status, simulate.Span(int64(got.Makespan)), got.Attempts)
-	if got.Beyond > 0 {
-		fmt.Fprintf(&b, ", %d of which the record does not have: they were drawn", got.Beyond)
+	line := func(format string, args ...any) {
+		b.WriteString(fold(fmt.Sprintf(format, args...), o.columns(o.out), "    ") + "\n")
 	}
-	fmt.Fprintf(&b, "\n%d of %d decisions are the same\n", got.Same, got.Decisions)
+	line("recorded: %s in %s, %d attempts", rec.Status, simulate.Span(int64(rec.Took)), rec.Attempts())
+	drawn := ""
+	if got.Beyond > 0 {
+		drawn = fmt.Sprintf(", %d of which the record does not have: they were drawn", got.Beyond)
+	}
+	line("replayed: %s in %s, %d attempts%s", got.Status, simulate.Span(int64(got.Makespan)), got.Attempts, drawn)
+	line("%d of %d decisions are the same", got.Same, got.Decisions)
 	const shown = 20
 	for _, d := range got.Different[:min(len(got.Different), shown)] {
-		fmt.Fprintf(&b, "  %s\n", d)
+		line("  %s", d)
 	}
 	if n := len(got.Different) - shown; n > 0 {
-		fmt.Fprintf(&b, "  and %d more\n", n)
+		line("  and %d more", n)
 	}
 	for _, lack := range got.Lacks {
-		fmt.Fprintf(&b, "%s\n", lack)
+		line("%s", lack)
 	}
 	return o.print(b.String())
 }
@@ -185,7 +189,8 @@ func (o *tuneOptions) run(ctx context.Context) error {
 		}
 	}
 	if len(t.Proposals) == 0 {
-		fmt.Fprintf(&b, "\nnone of the %d changes that were tried gains anything for %s\n", t.Tried, o.goal)
+		b.WriteByte('\n')
+		line("  ", "none of the %d changes that were tried gains anything for %s", t.Tried, o.goal)
 	}
 	b.WriteByte('\n')
 	for _, w := range t.Warnings {

@@ -246,6 +246,6 @@ func (a *app) jobSummary(ctx context.Context, run string) {
 		return errors.Join(writeMarkdown(ctx, f, r), f.Close())
 	})
 	if err != nil {
-		fmt.Fprintf(a.err, "bide: the job's summary ($GITHUB_STEP_SUMMARY): %v\n", err)
+		a.tell("the job's summary ($GITHUB_STEP_SUMMARY): %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (s *streams) exit(err error) int {
 	if !missing { // else the error names it as the user did
 		text = shortRuns(text)
 	}
-	fmt.Fprintf(s.err, "bide: %s\n", text)
+	s.tell("%s", text)
 	if missing || errors.As(err, new(usageError)) { // the user named something that does not exist
 		return 2
 	}
@@ -153,7 +153,7 @@ func (a *app) openStore() (*journal.Store, error) {
 			return nil, err
 		}
 		a.opened.Refresh = cluster.RefreshTelling(a.opened, func(run string, items int) {
-			fmt.Fprintf(a.err, "bide: reading run %s from its store: %s so far\n", shortRun(run), diag.Count(items, "item"))
+			a.tell("reading run %s from its store: %s so far", shortRun(run), diag.Count(items, "item"))
 		})
 	}
 	return a.opened, a.adoptRuns(a.opened)

@@ -166,14 +166,14 @@ func (o *runOptions) stepPipelines(file *workflow.File) error {
 	if n == 0 {
 		return nil
 	}
-	fmt.Fprintf(o.err, "bide: %s has %s in the pipelines of its steps; nothing was run\n", file.Path, diag.Count(n, "error"))
+	o.tell("%s has %s in the pipelines of its steps; nothing was run", file.Path, diag.Count(n, "error"))
 	return exitError(2)
 }
 
 // faulty reports how many errors a file has, and exits with the status for that.
 func (s *streams) faulty(path string, problems diag.List, end string) error {
 	n, _ := problems.Count()
-	fmt.Fprintf(s.err, "bide: %s has %s%s\n", path, diag.Count(n, "error"), end)
+	s.tell("%s has %s%s", path, diag.Count(n, "error"), end)
 	return exitError(2)
 }
 
@@ -275,7 +275,7 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 		// The reader of the display is stuck, and would not read the rest either.
 		return exitError(sig.status())
 	} else if missed > 0 {
-		fmt.Fprintf(f.err, "bide: %s dropped: this reader was too slow; see bide events\n", diag.Count(missed, "event"))
+		f.tell("%s dropped: this reader was too slow; see bide events", diag.Count(missed, "event"))
 	}
 	if over := new(engine.FinishedError); errors.As(err, &over) && sum != nil {
 		show.say(over.Error())
@@ -288,7 +288,7 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	}
 	if tell != nil {
 		if werr := tell.Close(sig.hard); werr != nil {
-			fmt.Fprintf(f.err, "bide: %v\n", werr)
+			f.tell("%v", werr)
 		}
 	}
 	if err != nil {
@@ -334,7 +334,7 @@ func (s *streams) refused(err error) {
 			s.refused(e)
 		}
 	default:
-		fmt.Fprintf(s.err, "bide: %v\n", err)
+		s.tell("%v", err)
 	}
 }
 

@@ -211,7 +211,7 @@ func (o *runsOptions) run(ctx context.Context) error {
 
 func (s *streams) printRuns(list []runInfo) error {
 	if len(list) == 0 {
-		fmt.Fprintln(s.err, "bide: there is no such run; `bide run FILE` makes one")
+		s.tell("there is no such run; `bide run FILE` makes one")
 		return nil
 	}
 	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2},

@@ -89,21 +89,38 @@ func TestNarrow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "good.yml"), []byte("- shell: make all of it\n  retry_config: { attempts: 3 }\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string]string{
+		"nested.yml": "- shell: make all of it\n  on_failure:\n    shell: make some of it at least, whatever it takes\n    on_failure:\n      claude: please mend what there is to mend\n      on_failure: {shell: echo something long that nobody reads}\n",
+		"ci.yml":     "on: push\njobs:\n  a:\n    runs-on: ubuntu-latest-with-a-name\n    steps:\n      - uses: x/y\n      - {run: make, if: github.ref == 'refs/heads/main'}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"runs":     {[]string{"runs"}, []string{"REVEW1  completed with failures\n        review of all packages of the\n        project\n        2 of 4 items, 2 failed\n"}},
-		"help":     {[]string{"--help"}, []string{"  status      Show what is running, what\n              failed and why"}},
-		"run help": {[]string{"batch", "--help"}, []string{"Runs a command"}},
-		"events":   {[]string{"events", screenRuns[1]}, []string{"item_finished"}},
-		"limits":   {[]string{"limits"}, []string{"bide limits set"}},
-		"gantt":    {[]string{"show", screenRuns[1], "--gantt"}, []string{"█", "ran"}},
-		"dlq show": {[]string{"dlq", "show", screenRuns[1], "src/parser/expressions.go"}, []string{"bide dlq retry REVEW1 --item"}},
-		"dlq list": {[]string{"dlq", "list", screenRuns[1]}, []string{"after the cause is mended:\n    bide dlq retry REVEW1\n"}},
-		"show":     {[]string{"show", screenRuns[1]}, []string{"  bide dlq list REVEW1\n", "  bide logs REVEW1\n"}},
-		"check":    {[]string{"check", file}, []string{"retry_confg"}},
-		"simulate": {[]string{"simulate", filepath.Join(filepath.Dir(file), "good.yml"), "--seeds", "20"}, []string{"succeed", "assuming that"}},
+		"wrong command": {[]string{"rnu"}, []string{"\n  did you mean \"run\"?\n"}},
+		"wrong flag":    {[]string{"run", file, "--perhaps"}, []string{"no flag --perhaps;\n  see bide run --help\n"}},
+		"wrong topic":   {[]string{"docs", "a-word-that-no-page-explains-nowhere"}, []string{"there is no topic"}},
+		"no file":       {[]string{"run", "none.yml"}, []string{"nothing was\n  run\n"}},
+		"explain":       {[]string{"explain", filepath.Join(filepath.Dir(file), "nested.yml")}, []string{"        claude      please mend what\n", "line 6"}},
+		"docs":          {[]string{"docs", "exit-status"}, []string{"Exit statuses"}},
+		"docs word":     {[]string{"docs", "retry_on"}, []string{"network"}},
+		"migrate":       {[]string{"migrate", filepath.Join(filepath.Dir(file), "ci.yml")}, []string{"  # GitHub's uses: x/y is left out;\n  #   write what it does as shell:\n", "left out; write\n    what it does"}},
+		"proof":         {[]string{"proof", screenRuns[1]}, []string{"has no evidence"}},
+		"runs":          {[]string{"runs"}, []string{"REVEW1  completed with failures\n        review of all packages of the\n        project\n        2 of 4 items, 2 failed\n"}},
+		"help":          {[]string{"--help"}, []string{"  status      Show what is running, what\n              failed and why"}},
+		"run help":      {[]string{"batch", "--help"}, []string{"Runs a command"}},
+		"events":        {[]string{"events", screenRuns[1]}, []string{"item_finished"}},
+		"limits":        {[]string{"limits"}, []string{"bide limits set"}},
+		"gantt":         {[]string{"show", screenRuns[1], "--gantt"}, []string{"█", "ran"}},
+		"dlq show":      {[]string{"dlq", "show", screenRuns[1], "src/parser/expressions.go"}, []string{"bide dlq retry REVEW1 --item"}},
+		"dlq list":      {[]string{"dlq", "list", screenRuns[1]}, []string{"after the cause is mended:\n    bide dlq retry REVEW1\n"}},
+		"show":          {[]string{"show", screenRuns[1]}, []string{"  bide dlq list REVEW1\n", "  bide logs REVEW1\n"}},
+		"check":         {[]string{"check", file}, []string{"retry_confg"}},
+		"simulate":      {[]string{"simulate", filepath.Join(filepath.Dir(file), "good.yml"), "--seeds", "20"}, []string{"succeed", "assuming that"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

@@ -185,7 +185,7 @@ func (o *simulateOptions) run(ctx context.Context) error {
 		v.report.Name(v.file)
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintf(o.err, "bide: interrupted: these are %d of %d runs\n", list[0].report.Seeds, o.seeds)
+		o.tell("interrupted: these are %d of %d runs", list[0].report.Seeds, o.seeds)
 	}
 	if o.svg != "" {
 		if err := os.WriteFile(o.svg, []byte(simulationSVG(list)), 0o644); err != nil {
@@ -310,7 +310,7 @@ func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.M
 		}
 		m := rec.FitChecked(ctx)
 		for _, w := range rec.Warnings() {
-			fmt.Fprintf(o.err, "bide: %s\n", w)
+			o.tell("%s", w)
 		}
 		return m, rec.Items, nil
 	case o.model != "":

@@ -37,7 +37,7 @@ func (c *standardOutput) status(a *app, status int) int {
 	if err == nil || status != 0 || errors.Is(*err, syscall.EPIPE) {
 		return status
 	}
-	fmt.Fprintf(a.err, "bide: standard output could not be written: %s\n", *err)
+	a.tell("standard output could not be written: %s", *err)
 	return 1
 }
 

@@ -100,13 +100,13 @@ func (o *uiOptions) run(ctx context.Context) error {
 		return err
 	}
 	for _, url := range s.Outside(path) {
-		fmt.Fprintf(o.err, "bide: through the proxy: %s\n", url)
+		o.tell("through the proxy: %s", url)
 	}
 	for i, url := range s.Elsewhere(path) {
 		if i == 0 {
-			fmt.Fprintln(o.err, "bide: all machines that reach this one reach the page, and nothing on the way is encrypted: --host names a proxy that speaks TLS")
+			o.tell("all machines that reach this one reach the page, and nothing on the way is encrypted: --host names a proxy that speaks TLS")
 		}
-		fmt.Fprintf(o.err, "bide: from another machine: %s\n", url)
+		o.tell("from another machine: %s", url)
 	}
 	if !o.noOpen {
 		defer o.browse(s.URL(path))()
@@ -139,7 +139,7 @@ func (s *streams) uiBeside(st *journal.Store) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(s.err, "bide: the dashboard is at %s until the run ends; `bide ui` shows it later\n", server.URL("/"))
+	s.tell("the dashboard is at %s until the run ends; `bide ui` shows it later", server.URL("/"))
 	closed := s.browse(server.URL("/"))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -153,7 +153,7 @@ func (s *streams) uiBeside(st *journal.Store) (end func() error, err error) {
 
 // dashboard opens the port and prints further addresses.
 func (s *streams) dashboard(opt web.Options) (*web.Server, error) {
-	opt.Reissued = func(url string) { fmt.Fprintf(s.err, "bide: for another browser: %s\n", url) }
+	opt.Reissued = func(url string) { s.tell("for another browser: %s", url) }
 	opt.Waiting = func(ctx context.Context) (web.Waiting, error) { return waiting(ctx, opt.Store) }
 	opt.Machines, opt.OnMachines = clusterState, namesServer(opt.Store.Dir)
 	return web.New(opt)
@@ -183,7 +183,7 @@ func namesServer(home string) bool {
 func (s *streams) browse(url string) (closed func()) {
 	page, err := openBrowser(url)
 	if err != nil {
-		fmt.Fprintf(s.err, "bide: no browser was opened (%v); open the address yourself\n", err)
+		s.tell("no browser was opened (%v); open the address yourself", err)
 	}
 	return func() {
 		if page != "" {

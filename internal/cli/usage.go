@@ -170,7 +170,7 @@ func valueOf(f *pflag.Flag) string {
 func (s *streams) renamedFlag(fs *pflag.FlagSet, old, name string) {
 	f := fs.Lookup(name)
 	fs.Var(&oldFlag{Value: f.Value, named: func() {
-		fmt.Fprintf(s.err, "bide: --%s is now --%s; the old name works until November 2027\n", old, name)
+		s.tell("--%s is now --%s; the old name works until November 2027", old, name)
 		f.Changed = true
 	}}, old, "the same as --"+name)
 	if err := fs.MarkHidden(old); err != nil {

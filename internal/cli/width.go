@@ -2,8 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/clipperhouse/displaywidth"
 )
 
@@ -37,6 +39,32 @@ func fold(line string, width int, by string) string {
 	}
 }
 
+// tell writes a message of bide to standard error, no wider than the terminal.
+func (s *streams) tell(format string, args ...any) {
+	fmt.Fprintln(s.err, message("bide: "+fmt.Sprintf(format, args...), s.columns(s.err)))
+}
+
+// message folds the lines of a text for a person. It breaks no command in them that fits into
+// a line, so that it can be copied.
+func message(text string, width int) string {
+	if width == 0 {
+		return text
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		by := line[:len(line)-len(strings.TrimLeft(line, " "))] + "  "
+		line = commandIn().ReplaceAllStringFunc(line, func(c string) string { return strings.ReplaceAll(c, " ", hardBlank) })
+		lines = append(lines, strings.ReplaceAll(fold(line, width, by), hardBlank, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// commandIn finds a command in a message: in quotes, or after what introduces one.
+var commandIn = pattern.Lazy("(`|\"|: |see |with )(bide|git) [^`\";,()]*")
+
+// hardBlank is a blank at which fold breaks a line only if there is no other.
+const hardBlank = "\u00a0"
+
 // mostLines is how many lines of a terminal a text of unknown length may take.
 const mostLines = 3
 
@@ -56,20 +84,26 @@ func someLines(line string, width int, by string) string {
 // joints are the marks after which a word that is too long is broken.
 const joints = "/\\-_,;=&?"
 
+// blanks are what a broken line has at neither side of its end.
+const blanks = " " + hardBlank
+
 // broken splits a line whose head must fit into room columns: at a blank if there is one, else
 // after a mark in the second half of the room, preferably a slash. The head has at least one
 // character.
 func broken(line string, room int) (head, rest string) {
-	used, at, blank, slash, joint := 0, 0, 0, 0, 0
+	used, at, blank, hard, slash, joint := 0, 0, 0, 0, 0, 0
 	for g := asShown.StringGraphemes(line); g.Next(); at += len(g.Value()) {
 		if used += g.Width(); used > room && at > 0 {
 			if g.Value() != " " {
-				at = cmp.Or(blank, slash, joint, at)
+				at = cmp.Or(blank, hard, slash, joint, at)
 			}
-			return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
+			return strings.TrimRight(line[:at], blanks), strings.TrimLeft(line[at:], blanks)
 		}
 		if g.Value() == " " && strings.TrimLeft(line[:at], " ") != "" {
 			blank = at
+		}
+		if g.Value() == hardBlank {
+			hard = at
 		}
 		if v := g.Value(); used*2 > room && strings.Contains(joints, v) {
 			joint = at + len(v)

@@ -41,6 +41,26 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// TestMessage: a command in a message is in one line if it can be.
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"bide: look: bide show X", 0, "bide: look: bide show X"},
+		{"bide: it is over; see bide show X", 27, "bide: it is over;|  see bide show X"},
+		{"bide: it is over: `bide show X` says why", 24, "bide: it is over:|  `bide show X` says why"},
+		{"bide: merge it with: git merge --no-ff a/b", 26, "bide: merge it|  with: git merge --no-ff|  a/b"},
+		{"bide: one|  bide sets two of them", 12, "bide: one|  bide sets|    two of|    them"},
+	} {
+		if got := strings.ReplaceAll(message(strings.ReplaceAll(c.text, "|", "\n"), c.width), "\n", "|"); got != c.want {
+			t.Errorf("message(%q, %d): %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}
+
 // TestFoldKeepsAll: whatever stands in a line, all of it is there afterwards, and
 // no line is too wide.
 func TestFoldKeepsAll(t *testing.T) {

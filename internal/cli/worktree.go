@@ -113,7 +113,7 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return printJSON(o.out, list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintf(o.err, "bide: no branch of a run in %s\n", repo.Dir())
+		o.tell("no branch of a run in %s", repo.Dir())
 		return nil
 	}
 	t := table{head: []string{"RUN", "STATUS", "ITEM", "NOT MERGED", "UNCOMMITTED", "SIZE", "BRANCH", "WORKTREE"},
@@ -329,7 +329,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		}
 	}
 	if o.noVerify && check == nil {
-		fmt.Fprintln(o.err, "bide: --no-verify has no effect: the run has no merge queue, whose verify it would leave out")
+		o.tell("--no-verify has no effect: the run has no merge queue, whose verify it would leave out")
 	}
 	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items, done, check, record)
 	if errors.As(err, new(*worktree.NoBranchError)) {
@@ -358,14 +358,14 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		fmt.Fprintf(o.out, "everything of run %s is merged already\n", shortRun(id))
 	}
 	if out.Unverified {
-		fmt.Fprintf(o.err, "bide: the merge is not verified, as --no-verify asks for, and the run has %s\n", words(event.CompletedWithFailures))
+		o.tell("the merge is not verified, as --no-verify asks for, and the run has %s", words(event.CompletedWithFailures))
 	}
 	if out.Lacks != "" {
-		fmt.Fprintf(o.err, "bide: branch bide/%s was moved since the run, and does not have all that the run merged into it; see what it lacks with: git log %s..%s\n", id, cmp.Or(out.Into, "HEAD"), out.Lacks)
+		o.tell("branch bide/%s was moved since the run, and does not have all that the run merged into it; see what it lacks with: git log %s..%s", id, cmp.Or(out.Into, "HEAD"), out.Lacks)
 	}
 	for _, branch := range out.Kept {
 		if out.earlier[branch] {
-			fmt.Fprintf(o.err, "bide: branch %s stays: it has what an earlier attempt did, and the item has succeeded since; remove it with: bide worktree clean %s --force\n", branch, shortRun(id))
+			o.tell("branch %s stays: it has what an earlier attempt did, and the item has succeeded since; remove it with: bide worktree clean %s --force", branch, shortRun(id))
 		}
 	}
 	if len(unmerged) > 0 {
@@ -389,7 +389,7 @@ func (o *worktreeMergeOptions) tellFailed(id string, branches []string, letters,
 	if merged {
 		head = fmt.Sprintf("the work of %s is not merged, and stays in %s", of, in)
 	}
-	fmt.Fprintln(o.err, fold("bide: "+head, width, "  "))
+	o.tell("%s", head)
 	if len(branches) > 1 {
 		hint(o.err, width, "which", "bide worktree ls "+run)
 	}
@@ -552,8 +552,7 @@ func (o *worktreeMergeOptions) lateVerify(ctx context.Context, st *journal.Store
 	if err != nil || late == nil {
 		return nil, err
 	}
-	say := func(format string, a ...any) { fmt.Fprintf(o.err, "bide: "+format+"\n", a...) }
-	return &lateVerify{LateMerge: late, run: shortRun(j.Run()), root: gitwork.Root(st.RunDir(j.Run()), j.Run()), skip: o.noVerify, say: say}, nil
+	return &lateVerify{LateMerge: late, run: shortRun(j.Run()), root: gitwork.Root(st.RunDir(j.Run()), j.Run()), skip: o.noVerify, say: o.tell}, nil
 }
 
 // find finds the run. If its merges will be verified, find makes sure that it has a worktree:
@@ -666,7 +665,7 @@ func (o *worktreeCleanOptions) printTrees(list []worktree.Cleaned) error {
 		return printJSON(o.out, list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(o.err, "bide: there is nothing to clean")
+		o.tell("there is nothing to clean")
 		return nil
 	}
 	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2, block: true, keep: map[int]int{2: 1 << 10}}
