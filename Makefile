@@ -71,12 +71,14 @@ lint:
 	$(GO) tool staticcheck ./...
 
 # What the detector is in the way of: an adversary of the simulator looks further
-# without it, the pages' simulations take eight times as long with it, and what a hostile
-# workflow file may take is measured.
+# without it, the pages' simulations take eight times as long with it, what a hostile
+# workflow file may take is measured, and a whole run takes seven times as long with it: it
+# has a tenth of the seeds.
 bounds:
 	$(GO) test -vet=off -run 'Foresight|ExplainBounds' ./internal/simulate
 	$(GO) test -vet=off -run '^TestReadme$$/^simulate.md$$' ./internal/cli
 	$(GO) test -vet=off -run '^TestWorst$$' ./internal/workflow
+	$(GO) test -vet=off -run '^TestWholeRuns' ./internal/engine
 
 # Nothing of it is run: the compiler, which vet needs for the types, optimizes nothing.
 UNRUN = -gcflags=all='-N -l -dwarf=false'
@@ -113,10 +115,10 @@ fuzz-short:
 # telemetry against the receiver of the OpenTelemetry collector and Prometheus'
 # parser and linter.
 contrib:
-	@set -e; for module in contrib/*/ internal/telemetry/collector/; do echo $$module; (cd $$module && $(GO) vet ./... && $(GO) test ./...); done
+	@set -e; for module in contrib/*/ internal/telemetry/collector/; do echo $$module; (cd $$module && $(GO) vet ./... && $(GO) test -vet=off ./...); done
 
 bench-build:
-	cd bench && $(GO) vet ./... && $(GO) test -run '^$$' ./...
+	cd bench && $(GO) vet ./... && $(GO) test -vet=off -run '^$$' ./...
 
 bench:
 	cd bench && $(GO) run ./all -quick $(BENCHFLAGS)
@@ -151,7 +153,7 @@ chaos-events:
 # is cut at every one: see internal/engine/enumerate_test.go. Linux on amd64; the tests
 # have a short form of it.
 enumerate:
-	BIDE_ENUMERATE=1 $(GO) test -vet=off -count=1 -timeout 4h -run 'TestEveryEffect|TestEveryPowerCut|TestEachPieceOfAWorktreeLost' ./internal/engine ./internal/worktree
+	BIDE_ENUMERATE=1 $(GO) test -vet=off -count=1 -timeout 4h -run 'TestEveryPowerCut|TestEachPieceOfAWorktreeLost' ./internal/engine ./internal/worktree
 
 # Power cuts at random moments on a real file system, so many for each scene: as root,
 # on Linux, with mkfs.ext4 and loop devices.
@@ -221,7 +223,7 @@ web-check:
 # (70 MB, its SHA-512 is known); where that fails, it says so and runs no test, and
 # BIDE_NEED_BROWSER=1 makes that a failure.
 browser: chromium
-	cd internal/web/browser && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+	cd internal/web/browser && $(GO) vet ./... && $(GO) test -vet=off -timeout 10m ./...
 
 chromium:
 	-@cd internal/web/browser && $(GO) run ./fetch

@@ -23,10 +23,10 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// noCompanion leaves out the process that ends what is left when this one is
+// NoCompanion leaves out the process that ends what is left when this one is
 // killed. Tests set it where nobody is killed: to start a second process for
 // each of a thousand runs would be most of their time.
-var noCompanion bool
+var NoCompanion bool
 
 // local composes a run on the ports of this machine.
 func (r *run) local(sup *proc.Supervisor) (end func()) {

@@ -397,14 +397,14 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	tape := &Tape{}
 	var local *step.Executor
 	dir := "" // where the steps are
-	b.opt.WhenComposed(func(x *step.Executor) {
+	b.opt.Composed = func(x *step.Executor) {
 		local = x
 		dir, _ = x.Values.(*environ.Environment).Scope.Get("PROJECT_ROOT").(string)
 		x.Actions, x.Rand = Taping{Actions: x.Actions, Tape: tape}, luck
 		if x.Git != nil {
 			x.Git.Repo = TapingRepo{Repo: x.Git.Repo, Tape: tape}
 		}
-	})
+	}
 	r := b.run(files["flow.yml"])
 	var wrong []string
 	// With real processes, a deadline is over at a different moment each time:

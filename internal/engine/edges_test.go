@@ -310,7 +310,7 @@ func (panicking) Run(context.Context, *step.Call) (action.Result, error) { panic
 func TestStackAfterResume(t *testing.T) {
 	t.Parallel()
 	inTime(t, &virtual{}, func(b *bench) {
-		b.opt.WhenComposed(func(x *step.Executor) { x.Actions = panicking{x.Actions} })
+		b.opt.Composed = func(x *step.Executor) { x.Actions = panicking{x.Actions} }
 		b.interrupt(time.Second)
 		b.run("map:\n  input: [1]\n  agent_template: [{http: 'http://example.test/x', retry: {attempts: 3, initial_delay: 1h, retry_budget: 90m, retry_budget_expires: true}}]\n").status(event.Interrupted)
 		time.Sleep(2 * time.Hour)

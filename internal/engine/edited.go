@@ -22,7 +22,7 @@ func sealEdited(ctx context.Context, j *journal.Journal, opt Options, edited map
 	if err := fill(&opt); err != nil {
 		return nil, err
 	}
-	sup, err := proc.New(j.ProcDir(), proc.Options{NoCompanion: noCompanion})
+	sup, err := proc.New(j.ProcDir(), proc.Options{NoCompanion: NoCompanion})
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (l *LateMerge) Verify(ctx context.Context, repo *worktree.Repo, of *worktre
 	if err != nil {
 		return err
 	}
-	sup, err := proc.New(l.j.ProcDir(), proc.Options{NoCompanion: noCompanion})
+	sup, err := proc.New(l.j.ProcDir(), proc.Options{NoCompanion: NoCompanion})
 	if err != nil {
 		return err
 	}

@@ -54,8 +54,8 @@ func (r *run) whole(ctx context.Context) *Summary {
 		r.restore()
 		err = r.isolate(ctx)
 	}
-	if err == nil && r.opt.composed != nil {
-		r.opt.composed(r.x)
+	if err == nil && r.opt.Composed != nil {
+		r.opt.Composed(r.x)
 	}
 	if err == nil {
 		err = r.phases(ctx)

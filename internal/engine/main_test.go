@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(play())
 	}
-	engine.LeaveOutCompanion() // in this process; the processes that are killed are others
+	engine.NoCompanion = true // in this process; the processes that are killed are others
 	status := m.Run()
 	if chaos() > 0 {
 		fmt.Fprintf(os.Stderr, "%s; BIDE_CHAOS_SEED=%d\n", tollLine(), chaosSeed())

@@ -64,8 +64,8 @@ type Options struct {
 	// Part, if not nil, says that this process does a part of the run only.
 	Part *Part
 
-	// composed, if not nil, is shown the executor before the first step runs.
-	composed func(*step.Executor)
+	// Composed, if not nil, is shown the executor before the first step runs.
+	Composed func(*step.Executor)
 }
 
 // pipelines are all that a run can be known to have: its own, those of its steps,

@@ -85,7 +85,7 @@ func (b *bench) samePipeline(src string) {
 	b.t.Helper()
 	b.modules(getModule)
 	tape := &Tape{}
-	b.opt.WhenComposed(func(x *step.Executor) { x.Actions = Taping{Actions: x.Actions, Tape: tape} })
+	b.opt.Composed = func(x *step.Executor) { x.Actions = Taping{Actions: x.Actions, Tape: tape} }
 	began := time.Now()
 	r := b.pipeline(src, nil)
 
@@ -101,7 +101,7 @@ func (b *bench) samePipeline(src string) {
 	var shown []event.Event
 	rec := &ports.Recorder{Clock: clock, Shown: func(e event.Event) { shown = append(shown, e) }}
 	opt := b.opt
-	opt.WhenComposed(nil)
+	opt.Composed = nil
 	opt.Pipeline, opt.Dir, opt.Inputs = p, b.dir, nil
 	var sum *engine.Summary
 	clock.Run(func() {

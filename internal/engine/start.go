@@ -38,7 +38,7 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 // execute runs a workflow on an open journal, which it closes.
 func execute(ctx context.Context, opt Options, j *journal.Journal, state *journal.State) (_ *Summary, err error) {
 	defer func() { err = errors.Join(err, j.Close()) }()
-	sup, err := proc.New(j.ProcDir(), proc.Options{NoCompanion: noCompanion})
+	sup, err := proc.New(j.ProcDir(), proc.Options{NoCompanion: NoCompanion})
 	if err != nil {
 		return nil, err
 	}

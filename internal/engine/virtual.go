@@ -55,7 +55,7 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	}
 	x.Machine = ports.Machine
 	if ports.Composed != nil {
-		r.opt.composed = func(x *step.Executor) {
+		r.opt.Composed = func(x *step.Executor) {
 			ports.Composed(func() { x.Life.Halt(ErrInterrupted) }, func(q *journal.ControlRequest) { r.control.CarryOut(x, q) })
 		}
 	}

@@ -35,7 +35,7 @@ func (r *ran) virtually(local *step.Executor, tape *Tape, dir string, unordered 
 		p.Merge = &worktree.Run{Tree: worktree.Tree{WorkDir: dir}}
 	}
 	opt := r.opt
-	opt.WhenComposed(nil)
+	opt.Composed = nil
 	opt.File, opt.Dir, opt.Profile = local.File, r.dir, r.load.Profile
 	var sum *engine.Summary
 	clock.Run(func() { sum = engine.RunOn(context.Background(), opt, p) })

@@ -166,10 +166,10 @@ func (b *bench) sameFlow(text string) {
 	b.write("items.json", `{"list": ["a", "b"]}`)
 	b.write("sub.yml", "parameters: {optional: [{name: n, default: n}]}\ncommands: [{http: 'http://example.test/${n}', capture: got, retry: {attempts: 3, jitter: full}}]\n")
 	tape := &Tape{}
-	b.opt.WhenComposed(func(x *step.Executor) { x.Actions, x.Rand = Taping{Actions: x.Actions, Tape: tape}, luck })
+	b.opt.Composed = func(x *step.Executor) { x.Actions, x.Rand = Taping{Actions: x.Actions, Tape: tape}, luck }
 	began := time.Now()
 	r := b.run(text)
-	b.opt.WhenComposed(nil)
+	b.opt.Composed = nil
 
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := ports.NewClock(begin)
@@ -265,7 +265,7 @@ func TestPartsUnderVirtualPorts(t *testing.T) {
 			b := newBench(t)
 			tape := &Tape{}
 			var local *step.Executor
-			b.opt.WhenComposed(func(x *step.Executor) { local, x.Actions = x, Taping{Actions: x.Actions, Tape: tape} })
+			b.opt.Composed = func(x *step.Executor) { local, x.Actions = x, Taping{Actions: x.Actions, Tape: tape} }
 			r := b.run(text)
 			for _, w := range r.virtually(local, tape, b.dir, false) {
 				t.Error(w)

@@ -255,12 +255,12 @@ func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife
 	opt.Dir, opt.Isolation = "/plan", "none"
 	halt := false
 	l.stop = func() { halt = true }
-	opt.WhenComposed(func(x *step.Executor) {
+	opt.Composed = func(x *step.Executor) {
 		l.stop = func() { x.Life.Halt(step.ErrInterrupted) }
 		if halt {
 			l.stop()
 		}
-	})
+	}
 	p := engine.Ports{Clock: l.clock, Recorder: l, Actions: r.world, Data: true, Rand: r.luck, Items: r.items(left)}
 	if r.plan.Limited {
 		if p.Machine, err = limits.NewAlone(&limits.Config{Limits: map[string]limits.Limit{"a-item": {Name: "a-item", Slots: 2}, "b-step": {Name: "b-step", Slots: 1, Rate: 2, Per: time.Second}, "c-agent": {Name: "c-agent", Slots: 1, Shared: true}}}, l.clock); err != nil {

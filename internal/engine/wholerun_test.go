@@ -26,8 +26,14 @@ import (
 //	BIDE_WHOLE_RUNS=100000 go test -run '^TestWholeRuns$' ./internal/engine   (make simulate-runs)
 //	BIDE_WHOLE_FROM=SEED   the first seed; with BIDE_WHOLE_RUNS=1, that one alone
 
-// seedsAlways is how many seeds the normal tests take.
-const seedsAlways = 300
+// seedsAlways gives how many seeds the normal tests take. A run has one goroutine at a
+// time, so that the race detector finds in a few seeds what it finds in many.
+func seedsAlways() int {
+	if raceEnabled {
+		return 30
+	}
+	return 300
+}
 
 func fromEnv(t *testing.T, name string, otherwise int) int {
 	t.Helper()
@@ -46,7 +52,7 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 // lives, and each 50th is made twice.
 func TestWholeRuns(t *testing.T) {
 	t.Parallel()
-	first, n := fromEnv(t, "BIDE_WHOLE_FROM", 0), fromEnv(t, "BIDE_WHOLE_RUNS", seedsAlways)
+	first, n := fromEnv(t, "BIDE_WHOLE_FROM", 0), fromEnv(t, "BIDE_WHOLE_RUNS", seedsAlways())
 	store, err := journal.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,10 @@
-package failure
+package failure_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/bide-dev/bide/internal/failure"
 )
 
 func TestPattern(t *testing.T) {
@@ -13,7 +15,7 @@ func TestPattern(t *testing.T) {
 		"GET https://example.org/x/1?id=2: 503 after 1.5s": "GET https:PATH?id=N: N after Ns",
 		"run 01M80ZA97AKTAW1E3N5EK2HTNJ failed":            "run ID failed",
 		"commit 3f2a9c1b44 is gone\nand more":              "commit ID is gone",
-		strings.Repeat("y", 500):                           strings.Repeat("y", maxPattern),
+		strings.Repeat("y", 500):                           strings.Repeat("y", 160),
 		"a dash - and dots ...":                            "a dash - and dots ...",
 		`no file "a b.txt" here`:                           `no file "…" here`,
 		"can't read 'x' or `y`":                            `can't read "…" or "…"`,
@@ -21,7 +23,7 @@ func TestPattern(t *testing.T) {
 		`an open " quote`:                                  `an open " quote`,
 		"ÜBER 3 Äpfel":                                     "ÜBER N Äpfel",
 	} {
-		if got := Pattern(in); got != want {
+		if got := failure.Pattern(in); got != want {
 			t.Errorf("the pattern of %q is %q, want %q", in, got, want)
 		}
 	}
@@ -29,26 +31,26 @@ func TestPattern(t *testing.T) {
 
 func TestSignature(t *testing.T) {
 	t.Parallel()
-	a := Sign("exit", "map.agent_template[0]", "exit status 1: shard 1")
-	if b := Sign("exit", "map.agent_template[0]", "exit status 1: shard 22"); a != b || a.ID() != b.ID() {
+	a := failure.Sign("exit", "map.agent_template[0]", "exit status 1: shard 1")
+	if b := failure.Sign("exit", "map.agent_template[0]", "exit status 1: shard 22"); a != b || a.ID() != b.ID() {
 		t.Errorf("failures that differ in a number: %v and %v", a, b)
 	}
-	for _, b := range []Signature{Sign("timeout", a.Step, "exit status 1: shard 1"), Sign("exit", "map.agent_template[1]", "exit status 1: shard 1"), Sign("exit", a.Step, "exit status 1: shape")} {
+	for _, b := range []failure.Signature{failure.Sign("timeout", a.Step, "exit status 1: shard 1"), failure.Sign("exit", "map.agent_template[1]", "exit status 1: shard 1"), failure.Sign("exit", a.Step, "exit status 1: shape")} {
 		if a == b || a.ID() == b.ID() {
 			t.Errorf("%v is the signature of two causes", a)
 		}
 	}
-	if a, b := Sign("exit", "commands[1].do[0]@3", "x"), Sign("exit", "commands[1].do[0]@17", "x"); a != b {
+	if a, b := failure.Sign("exit", "commands[1].do[0]@3", "x"), failure.Sign("exit", "commands[1].do[0]@17", "x"); a != b {
 		t.Errorf("the rounds of a foreach: %v and %v", a, b)
 	}
-	if b := Sign("exit", a.Step, "3 attempts failed; the last error was: exit status 1: shard 9"); a != b {
+	if b := failure.Sign("exit", a.Step, "3 attempts failed; the last error was: exit status 1: shard 9"); a != b {
 		t.Errorf("a failure after retries: %v and %v", a, b)
 	}
 	for message, weak := range map[string]bool{
 		"": true, "exit status 1": true, "claude: exit status 1": true, "ended by signal killed": true, "it failed": true,
 		"exit status 1: no": false, "ended by signal killed: out of memory": false, "timed out after 3s and was stopped": false,
 	} {
-		if Sign("exit", "", message).Weak() != weak {
+		if failure.Sign("exit", "", message).Weak() != weak {
 			t.Errorf("the signature of %q: weak should be %v", message, weak)
 		}
 	}

@@ -2,7 +2,6 @@ package reference_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,9 +29,7 @@ func TestProgramOfThePage(t *testing.T) {
 		if err := os.WriteFile(file, []byte(program+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		run := exec.Command("go", "run", file)
-		run.Dir = "../.."
-		got, err := run.CombinedOutput()
+		got, err := goCommand("run", file).CombinedOutput()
 		if err != nil || string(got) != want {
 			t.Errorf("%v: it prints\n%s\nthe page says\n%s", err, got, want)
 		}

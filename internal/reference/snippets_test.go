@@ -86,11 +86,19 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
+// goCommand is a command of go that compiles as the checks of make ci do, so that go takes
+// what is compiled for these.
+func goCommand(args ...string) *exec.Cmd {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	return cmd
+}
+
 // exports knows where the compiler has put what the packages export.
 func exports(t *testing.T) types.Importer {
 	t.Helper()
-	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./guard/guardhttp", "log", "log/slog")
-	list.Dir, list.Stderr = "../..", os.Stderr
+	list := goCommand("list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./guard/guardhttp", "log", "log/slog")
+	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
