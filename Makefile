@@ -153,7 +153,7 @@ chaos-events:
 # is cut at every one: see internal/engine/enumerate_test.go. Linux on amd64; the tests
 # have a short form of it.
 enumerate:
-	BIDE_ENUMERATE=1 $(GO) test -vet=off -count=1 -timeout 4h -run 'TestEveryPowerCut|TestEachPieceOfAWorktreeLost' ./internal/engine ./internal/worktree
+	BIDE_ENUMERATE=1 $(GO) test -vet=off -count=1 -timeout 4h -run 'TestEveryEffect|TestEveryPowerCut|TestEachPieceOfAWorktreeLost' ./internal/engine ./internal/worktree
 
 # Power cuts at random moments on a real file system, so many for each scene: as root,
 # on Linux, with mkfs.ext4 and loop devices.
