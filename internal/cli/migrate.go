@@ -63,8 +63,9 @@ continue-on-error: and defaults:. A text that needs bash is given to bash, and
 '${item}' and its like in it are escaped. If there are several jobs, --job chooses
 one. A matrix becomes a map over its combinations, one after another, because they
 share one directory here. A step whose condition (if:) only GitHub can decide gets
-when: false: it does not run until you write the condition. What is left out (such
-as uses:) or works differently (such as $GITHUB_PATH) becomes a comment in its
+when: false: it does not run until you write the condition. A step that uses
+nick-fields/retry becomes one with timeout: and retry:. What is left out (such as
+other uses:) or works differently (such as $GITHUB_PATH) becomes a comment in its
 place, and is in the report.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml

@@ -67,6 +67,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 			above = append(above, m.leave(key, written(key, top.Content[i+1]), cmp.Or(githubInstead[key.Value], "left out")))
 		}
 	}
+	runRetried(member(job, "steps"), scope.windows)
 	matrix, why := matrixOf(job)
 	if matrix != nil {
 		matrix.hideIn(job)
@@ -95,18 +96,25 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 			above = append(above, m.leave(s, withoutRun(s), "left out; write what it does as shell:"))
 			continue
 		}
-		step := m.ofGitHub(s, githubStepKeys, map[string]bool{"shell": true, "if": true})
+		retried := isRetryAction(s)
+		apart := map[string]bool{"shell": true, "if": true, "uses": retried, "with": retried, "timeout-minutes": retried && isWhole(member(s, "timeout-minutes"))}
+		step := m.ofGitHub(s, githubStepKeys, apart)
 		m.condition(s, step, matrix)
 		text, comments := scope.run(m, s, member(s, "run"))
 		*member(step, "shell") = *text
-		if dir := scope.dir; dir != nil && member(s, "working-directory") == nil {
+		if retried {
+			comments = append(comments, scope.retried(m, s, step)...)
+		}
+		if dir := scope.dir; dir != nil && !retried && member(s, "working-directory") == nil {
 			if hasExpression(dir) {
 				comments = append(comments, m.leave(dir, "working-directory", keptExpression))
 			}
 			step.Content = append(step.Content, yamlWord("working_dir"), literalTexts(dir))
 		}
-		step.HeadComment = strings.Join(slices.Concat(above, []string{step.HeadComment}, comments), "\n")
-		step.HeadComment = strings.Trim(step.HeadComment, "\n")
+		if step.HeadComment != "" {
+			above = append(above, step.HeadComment)
+		}
+		step.HeadComment = strings.Join(append(above, comments...), "\n")
 		above = nil
 		steps.Content = append(steps.Content, step)
 	}
@@ -194,7 +202,7 @@ func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[str
 		switch {
 		case apart[key.Value]:
 			continue
-		case name == "", key.Value == "continue-on-error" && val.Tag != "!!bool", key.Value == "timeout-minutes" && val.Tag != "!!int":
+		case name == "", key.Value == "continue-on-error" && val.Tag != "!!bool", key.Value == "timeout-minutes" && !isWhole(val):
 			instead := githubInstead[key.Value]
 			if name != "" {
 				instead = "left out; write " + name + ": with a value that is known here"
@@ -213,6 +221,9 @@ func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[str
 	}
 	return out
 }
+
+// isWhole reports whether a value is a whole number.
+func isWhole(n *yaml.Node) bool { return n != nil && n.Tag == "!!int" }
 
 // hasExpression reports whether a value, or one of its members, has an expression of GitHub.
 func hasExpression(n *yaml.Node) bool {

@@ -196,7 +196,7 @@ func (x *githubMatrix) hideIn(job *yaml.Node) {
 		case "steps":
 			for _, s := range job.Content[i+1].Content {
 				for k := 0; k+1 < len(s.Content); k += 2 {
-					if slices.Contains([]string{"name", "run", "env", "working-directory"}, s.Content[k].Value) {
+					if slices.Contains([]string{"name", "run", "with", "env", "working-directory"}, s.Content[k].Value) {
 						s.Content[k+1] = x.hide(s.Content[k+1])
 					}
 				}

@@ -133,7 +133,11 @@ func (g *githubScope) run(m *migrated, s, val *yaml.Node) (out *yaml.Node, comme
 		text = inQuotes("python -c ", forProgram(text, env))
 	default:
 		if own := ownFlags().FindStringSubmatch(shell); own != nil {
-			text = inQuotes(own[1]+" -c ", forShell(text, env))
+			t, err := template.Parse(text)
+			text = forShell(text, env)
+			if own[1] != "sh" && (own[1] != "bash" || err != nil || !t.Portable()) {
+				text = inQuotes(own[1]+" -c ", text)
+			}
 			break
 		}
 		comments = append(comments, m.leave(at, "shell: "+shell, "left out: a step is read by sh; write the program that reads the text before it"))

@@ -95,12 +95,12 @@ func (o *replayOptions) run(ctx context.Context) error {
 	line := func(format string, args ...any) {
 		b.WriteString(fold(fmt.Sprintf(format, args...), o.columns(o.out), "    ") + "\n")
 	}
-	line("recorded: %s in %s, %d attempts", rec.Status, simulate.Span(int64(rec.Took)), rec.Attempts())
+	line("recorded: %s in %s, %s", rec.Status, simulate.Span(int64(rec.Took)), diag.Count(rec.Attempts(), "attempt"))
 	drawn := ""
 	if got.Beyond > 0 {
 		drawn = fmt.Sprintf(", %d of which the record does not have: they were drawn", got.Beyond)
 	}
-	line("replayed: %s in %s, %d attempts%s", got.Status, simulate.Span(int64(got.Makespan)), got.Attempts, drawn)
+	line("replayed: %s in %s, %s%s", got.Status, simulate.Span(int64(got.Makespan)), diag.Count(got.Attempts, "attempt"), drawn)
 	line("%d of %d decisions are the same", got.Same, got.Decisions)
 	const shown = 20
 	for _, d := range got.Different[:min(len(got.Different), shown)] {
