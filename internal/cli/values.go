@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/notyaml"
 	"github.com/bide-dev/bide/internal/value"
 	"go.yaml.in/yaml/v3"
 )
@@ -47,7 +49,9 @@ func readValues(path string) (map[string]any, error) {
 	var v any
 	if v, err = value.Parse(b); err != nil {
 		if yerr := yaml.Unmarshal(b, &v); yerr != nil {
-			return nil, fmt.Errorf("%s is neither JSON (%w) nor YAML (%w)", path, err, yerr)
+			var why diag.List
+			notyaml.Problem(&why, path, b, yerr)
+			return nil, fmt.Errorf("it is neither JSON (%w) nor YAML: %v", err, why.Err())
 		}
 		v = value.Normal(v)
 	}

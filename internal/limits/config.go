@@ -17,6 +17,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/notyaml"
 )
 
 // FileName is the file of the limits, in the home directory.
@@ -111,7 +112,7 @@ func (c *Config) parse(text []byte) (problems diag.List) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	if err := dec.Decode(&doc); err != nil {
 		if !errors.Is(err, io.EOF) {
-			problems.Errorf(diag.Pos{File: c.Path, Line: lineOf(err)}, "yaml", "this is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+			notyaml.Problem(&problems, c.Path, text, err)
 		}
 		return problems
 	}
@@ -127,14 +128,6 @@ func (c *Config) parse(text []byte) (problems diag.List) {
 		}
 	}
 	return problems
-}
-
-// lineOf is the line that an error of YAML names; 0 for none.
-func lineOf(err error) int {
-	_, rest, _ := strings.Cut(err.Error(), "line ")
-	digits, _, _ := strings.Cut(rest, ":")
-	n, _ := strconv.Atoi(digits) // 0 is no line
-	return n
 }
 
 // ValidName reports whether a limit can have a name: it is one of a directory, too.

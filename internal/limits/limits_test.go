@@ -65,7 +65,7 @@ func TestSaysWhatIsWrongWithTheFile(t *testing.T) {
 		"limits:\n  a: {slots: 1}\n  a: {}":    `:3:3: error: the key "a" is here for the second time`,
 		"limit:\n  a: {slots: 1}":              `:1:1: error: unknown key "limit"`,
 		"limits: 3":                            `:1:9: error: limits must be a map`,
-		"limits: [":                            `error: this is no YAML`,
+		"limits: [":                            `error: this is not YAML`,
 	} {
 		home := t.TempDir()
 		write(t, home, text)

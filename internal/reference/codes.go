@@ -106,7 +106,7 @@ var Codes = [][2]string{
 	{"secret-in-file", "The value of a secret is in the workflow file. Take it from the environment, a file or a command. What a run records and shows is without it in any case; a resume takes it from the file again."},
 	{"several-actions", "A step with more than one action. Make a step of each."},
 	{"several-documents", "A file with more than one YAML document."},
-	{"syntax", "A model of failures that cannot be read."},
+	{"syntax", "A model of failures that is too large."},
 	{"timeout-below-attempts", "The timeout around it is shorter than all attempts and waits inside it can take."},
 	{"timeout-below-waits", "The timeout around it is shorter than the waits alone."},
 	{"too-deep", "Maps and lists are nested deeper than what is read."},
@@ -137,7 +137,6 @@ var Codes = [][2]string{
 	{"was-ignored", "The predecessor read this key without doing anything; now it works."},
 	{"window-and-batch", "`window` and `batch` exclude each other."},
 	{"wrong-type", "A value of another kind than the key takes: a list for a map, a text for a number."},
-	{"yaml", "A manifest that is no YAML."},
 	{"yaml-syntax", "A file that is no YAML."},
 }
 

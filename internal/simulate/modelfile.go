@@ -3,7 +3,6 @@ package simulate
 import (
 	_ "embed"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/notyaml"
 )
 
 // Schema is the JSON Schema of model files.
@@ -43,15 +43,15 @@ func Parse(path string, text []byte, known []string) (*Model, diag.List) {
 	r := &reader{path: path, known: known}
 	m := &Model{Steps: map[string]*Target{}, Items: 100, Guessed: true}
 	var root yaml.Node
-	err := fmt.Errorf("it has %d bytes, and may have %d", len(text), maxModel)
-	if len(text) <= maxModel {
+	var err error
+	if len(text) > maxModel {
+		r.list.Errorf(diag.Pos{File: path}, "syntax", "it has %d bytes, and may have %d", len(text), maxModel)
+	} else {
 		err = yaml.Unmarshal(text, &root)
 	}
 	switch {
 	case err != nil:
-		var at int
-		_, _ = fmt.Sscanf(err.Error(), "yaml: line %d:", &at) // 0: it does not say where
-		r.list.Errorf(diag.Pos{File: path, Line: max(at, 1), Column: 1}, "syntax", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		notyaml.Problem(&r.list, path, text, err)
 	case len(root.Content) == 1:
 		r.fields(root.Content[0], "the model", map[string]func(*yaml.Node){
 			"steps":   func(n *yaml.Node) { r.steps(n, m) },

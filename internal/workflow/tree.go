@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/notyaml"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -220,9 +221,12 @@ func parseTree(src *source, l *diag.List) *node {
 	if looksLikeJSON(text) {
 		text = jsonAsYAML(text)
 	}
-	root, second, err := decodeYAML(text)
+	root, second, err := notyaml.Decode(text)
 	if err != nil {
-		syntaxProblem(src, text, err, l)
+		p := notyaml.Problem(l, src.path, text, err)
+		if strings.Contains(p.Message, notyaml.IsColon) && suggestKey(p, src, p.Line) {
+			p.Column = len(src.line(p.Line)) - len(strings.TrimLeft(src.line(p.Line), " \t")) + 1
+		}
 		return nil
 	}
 	if second != nil {

@@ -3,12 +3,12 @@ package module
 import (
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/notyaml"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 )
 
@@ -53,30 +53,9 @@ func ParseManifest(file string, src []byte) ([]*Definition, diag.List) {
 	return defs, m.problems
 }
 
-// notYAML reports what the YAML library refuses of a text. The library puts the line in
-// its message: "yaml: line 3: …".
+// notYAML reports what the YAML library refuses of a text.
 func (m *manifest) notYAML(src []byte, err error) diag.List {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	pos := diag.Pos{File: m.file}
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
-		number, message, _ := strings.Cut(rest, ": ")
-		if line, err := strconv.Atoi(number); err == nil {
-			pos.Line, text = line, message
-		}
-	}
-	inner := strings.Contains(text, "mapping values are not allowed")
-	line := ""
-	if lines := strings.Split(string(src), "\n"); inner && pos.Line > 0 && pos.Line <= len(lines) {
-		line = lines[pos.Line-1]
-		pos.Column = diag.InnerColon(line)
-	}
-	p := m.problems.Errorf(pos, "yaml", "%s", text)
-	switch {
-	case inner && strings.Contains(line, "<{"):
-		p.Suggest(`put a type with ": " in it into quotes, as in "List<{id: Int}>"`)
-	case inner:
-		p.Suggest(diag.QuoteColon)
-	}
+	notyaml.Problem(&m.problems, m.file, src, err)
 	return m.problems
 }
 

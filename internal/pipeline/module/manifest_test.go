@@ -276,14 +276,18 @@ func TestNotAManifest(t *testing.T) {
 	for src, want := range map[string]string{
 		"":                                 "The manifest is empty",
 		"a: [":                             "did not find expected",
-		"a:\n  b: List<{c: Int}>":          `m.yml:2:13: error: mapping values are not allowed in this context [yaml]; put a type`,
-		"a:\n- shell: printf '{\"c\": 3}'": `m.yml:2:22: error: mapping values are not allowed in this context [yaml]; put quotes around a text that has ": " in it`,
-		"modules: 3":                       "modules must be a list",
-		"other: []":                        `Unknown key "other"`,
-		"modules: &x [*x]":                 "contains itself",
-		"modules:\n- &x {a: *x}":           "contains itself",
-		"[]":                               "the manifest must be a mapping",
-		"modules:\n- {name: [a]}":          "name must be a text",
+		"a:\n  b: List<{c: Int}>":          `m.yml:2:13: error: this is not YAML: mapping values are not allowed in this context [yaml-syntax]; put a type`,
+		"a:\n- shell: printf '{\"c\": 3}'": `m.yml:2:22: error: this is not YAML: mapping values are not allowed in this context [yaml-syntax]; put quotes around a text that has ": " in it`,
+		// A map and a list in one document.
+		"modules:\n  - name: A\n    shell: a\n- name: B\n": "m.yml:4:1: error: this is not YAML: did not find expected key [yaml-syntax]; the entries of a list stand below each other: begin this line with 2 blanks, as the entry before it does",
+		"- name: A\n  shell: a\nmodules: x\n":              "m.yml:3:1: error: this is not YAML: did not find expected '-' indicator [yaml-syntax]; the lines before it are entries of a list, and this one is none",
+		"modules: {A: x}\n- b\n":                           "m.yml:2:1: error: this is not YAML: did not find expected key [yaml-syntax]; the lines before it are keys, and this one is an entry of a list",
+		"modules: 3":                                       "modules must be a list",
+		"other: []":                                        `Unknown key "other"`,
+		"modules: &x [*x]":                                 "contains itself",
+		"modules:\n- &x {a: *x}":                           "contains itself",
+		"[]":                                               "the manifest must be a mapping",
+		"modules:\n- {name: [a]}":                          "name must be a text",
 	} {
 		_, problems := module.ParseManifest("m.yml", []byte(src))
 		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,15 +1,13 @@
-package workflow
+// Package notyaml says where and why a text is no YAML, and what to do about it.
+package notyaml
 
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -17,36 +15,8 @@ import (
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
-func looksLikeJSON(text []byte) bool {
-	t := bytes.TrimLeft(text, " \t\r\n\ufeff")
-	return len(t) > 0 && (t[0] == '{' || t[0] == '[') && json.Valid(bytes.TrimPrefix(text, []byte("\ufeff")))
-}
-
-var jsonEscape = pattern.Lazy(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.`)
-
-// jsonAsYAML changes the things of valid JSON that the YAML parser refuses:
-// tabs between tokens, characters written as surrogate pairs, and slashes with
-// a backslash. A JSON string holds no raw tab, so columns stay as they are.
-func jsonAsYAML(text []byte) []byte {
-	text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
-	return jsonEscape().ReplaceAllFunc(text, func(pair []byte) []byte {
-		var s string
-		switch {
-		case string(pair) == `\/`:
-			return []byte("/")
-		case len(pair) == 2:
-			return pair
-		}
-		if json.Unmarshal([]byte(`"`+string(pair)+`"`), &s) != nil {
-			return pair
-		}
-		r, _ := utf8.DecodeRuneInString(s)
-		return fmt.Appendf(nil, `\U%08X`, r)
-	})
-}
-
-// decodeYAML gives the first document and, where there is one, the second.
-func decodeYAML(text []byte) (first, second *yaml.Node, err error) {
+// Decode gives the first document and, where there is one, the second.
+func Decode(text []byte) (first, second *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	next := func() (*yaml.Node, error) {
 		n := new(yaml.Node)
@@ -67,8 +37,9 @@ func decodeYAML(text []byte) (first, second *yaml.Node, err error) {
 
 var yamlError = pattern.Lazy(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// syntaxProblem reports what the YAML parser says, at the line it means.
-func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
+// Problem reports what the YAML parser says of the text of a file, at the line it means.
+func Problem(l *diag.List, path string, text []byte, err error) *diag.Problem {
+	src := &source{lines: strings.Split(string(text), "\n")}
 	message, line := err.Error(), 0
 	if m := yamlError().FindStringSubmatch(message); m != nil {
 		message = m[2]
@@ -86,10 +57,12 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 	if tab := strings.IndexByte(shown[:col-1], '\t'); tab >= 0 && strings.Contains(message, "found a tab") {
 		col = tab + 1
 	}
-	p := l.Errorf(diag.Pos{File: src.path, Line: line, Column: col}, "yaml-syntax", "this is not YAML: %s", message)
+	p := l.Errorf(diag.Pos{File: path, Line: line, Column: col}, "yaml-syntax", "this is not YAML: %s", message)
 	switch {
-	case strings.Contains(message, "mapping values are not allowed") && suggestKey(p, src, line):
-	case strings.Contains(message, "mapping values are not allowed"):
+	case strings.Contains(message, IsColon) && strings.Contains(shown, "<{"):
+		p.Suggest(`put a type with ": " in it into quotes, as in "List<{id: Int}>"`)
+		p.Column = cmp.Or(diag.InnerColon(shown), col)
+	case strings.Contains(message, IsColon):
 		p.Suggest(diag.QuoteColon)
 		p.Column = cmp.Or(diag.InnerColon(shown), col)
 	case strings.Contains(message, "found a tab"):
@@ -102,13 +75,34 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 		p.Suggest("the entries of a list stand below each other: begin this line with %d blanks, as the entry before it does", entryBefore(src, line))
 	case strings.Contains(message, "unexpected end of stream"):
 		p.Suggest("a quote or bracket that opens in this line, or below it, is never closed")
+	case strings.HasPrefix(message, "did not find expected '-'"):
+		p.Suggest("the lines before it are entries of a list, and this one is none: indent it below an entry, or begin it with \"- \"")
+	case strings.HasPrefix(message, "did not find expected key") && strings.HasPrefix(strings.TrimLeft(shown, " "), "- "):
+		p.Suggest("the lines before it are keys, and this one is an entry of a list: indent it below the key that the list belongs to")
 	case strings.HasPrefix(message, "did not find expected"):
 		p.Suggest("check the indentation of this line, and the brackets and quotes before it")
 	case strings.Contains(message, "unknown anchor"):
 		p.Suggest("define the anchor (&name) before its use, or put quotes around a text that begins with *")
+	case strings.Contains(message, "alias") || strings.Contains(message, "contains itself"):
+		p.Suggest("write out what the alias (*name) stands for")
 	default:
 		p.Suggest("check indentation and quotes")
 	}
+	return p
+}
+
+// IsColon is in the message of a colon that YAML takes for that of a key inside a value.
+const IsColon = "mapping values are not allowed"
+
+// source are the lines of a text.
+type source struct{ lines []string }
+
+// line is a line by its number, from 1; "" if there is none.
+func (s *source) line(n int) string {
+	if n < 1 || n > len(s.lines) {
+		return ""
+	}
+	return strings.TrimSuffix(s.lines[n-1], "\r")
 }
 
 // entryIndent is where the keys of the list entry stand that begins in the line
@@ -129,24 +123,31 @@ func entryIndent(src *source, line int) int {
 	return indent
 }
 
-// entryBefore is where the entry of a list begins that is before the one in line, where
-// that begins further to the right; else -1.
+// entryBefore is where the entries of a list begin that are before the one in line, where
+// that is elsewhere; else -1.
 func entryBefore(src *source, line int) int {
 	this := src.line(line)
 	indent := len(this) - len(strings.TrimLeft(this, " "))
 	if !strings.HasPrefix(this[indent:], "- ") {
 		return -1
 	}
+	deeper := -1 // the entry before it that is the least to the right of it
 	for line--; line > 0; line-- {
 		before := src.line(line)
-		if at := len(before) - len(strings.TrimLeft(before, " ")); at < indent && before[at:] != "" {
-			if strings.HasPrefix(before[at:], "- ") {
-				return at
-			}
+		at := len(before) - len(strings.TrimLeft(before, " "))
+		switch entry := strings.HasPrefix(before[at:], "- "); {
+		case before[at:] == "":
+		case at > indent && entry && (deeper < 0 || at < deeper):
+			deeper = at
+		case at <= indent && (deeper >= 0 || at == indent && !entry):
+			return deeper
+		case at < indent && entry:
+			return at
+		case at < indent:
 			return -1
 		}
 	}
-	return -1
+	return deeper
 }
 
 // firstTab is the first line, from one on, that is indented with a tab: the parser may name
@@ -169,7 +170,7 @@ func firstBadLine(text []byte, message string, from int) int {
 		return from
 	}
 	fails := func(n int) bool {
-		_, _, err := decodeYAML(bytes.Join(lines[:n], nil))
+		_, _, err := Decode(bytes.Join(lines[:n], nil))
 		return err != nil && strings.HasSuffix(err.Error(), message)
 	}
 	lo, hi := 0, len(lines)
