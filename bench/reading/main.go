@@ -256,11 +256,13 @@ type size struct {
 	journal int64 // of them
 }
 
-// sizeOf makes a run and gives its size.
+// sizeOf makes a run, shows it, and gives its size.
 func (b *bench) sizeOf(args ...string) (s size, err error) {
 	home := filepath.Join(b.dir, "sized")
-	if err := b.run("sized", append([]string{"run", "-q"}, args...)...); err != nil {
-		return s, err
+	for _, command := range [][]string{append([]string{"run", "-q"}, args...), {"show"}} {
+		if err := b.run("sized", command...); err != nil {
+			return s, err
+		}
 	}
 	runs, err := filepath.Glob(filepath.Join(home, "runs", "*"))
 	if err != nil || len(runs) != 1 {

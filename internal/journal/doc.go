@@ -30,7 +30,8 @@
 //     5 ms after it was appended, as far as the disk can follow: a power cut
 //     loses no more than that.
 //   - [Journal.Sync] returned: everything appended before is on the disk.
-//   - [Journal.Close] returned: the same, and the log is folded into the database.
+//   - [Journal.Close] returned: the same, and the log is folded into the database,
+//     which is one file from then on.
 //
 // When the journal cannot be written, nothing is recorded after the failure:
 // every Append returns it, and [Journal.Failed] is closed, so that no new work

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -293,9 +292,14 @@ func TestNoRoomToOpen(t *testing.T) {
 	for i := range 200 {
 		add(t, j, event.Event{Type: event.Note, Message: fmt.Sprint("message ", i, strings.Repeat("x", 300))})
 	}
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	killed := filesOf(t, j.Dir()) // a run that has ended asks for no such memory
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
+	place(t, j.Dir(), killed)
 	cmd, out := startChild(t, "roomless", s.Dir)
 	text, err := io.ReadAll(out)
 	if err = errors.Join(err, cmd.Wait()); err != nil {
@@ -470,10 +474,9 @@ func TestNewRunIsDurable(t *testing.T) {
 	}
 }
 
-// TestPowerCutAfterTheEnd: the log of a run that ended is enough, should nothing that was
-// copied from it into the database be on the disk; and who continues with the run has the
-// database synced first.
-func TestPowerCutAfterTheEnd(t *testing.T) {
+// TestPowerCutAtTheEnd: whatever of the end of a run is on the disk when the power goes, its
+// events are there; and who continues with the run has the database synced first.
+func TestPowerCutAtTheEnd(t *testing.T) {
 	s := newStore(t)
 	j := newJournal(t, s)
 	run := j.Run()
@@ -484,25 +487,45 @@ func TestPowerCutAfterTheEnd(t *testing.T) {
 	for range 3 {
 		add(t, j, event.Event{Type: event.Note, Message: strings.Repeat("m", 5000)})
 	}
+	defer func(f func(*os.File) error) { syncDatabase = f }(syncDatabase)
+	var synced map[string][]byte // what is there when the database is synced
+	syncDatabase = func(f *os.File) error {
+		synced = filesOf(t, j.Dir())
+		return syncFile(f)
+	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	last, err := os.ReadFile(j.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Equal(first, last) {
+	last := filesOf(t, j.Dir())
+	if _, is := last[dbName+walSuffix]; is || synced == nil {
 		t.Error("the log was not folded into the database")
 	}
-	if err := os.WriteFile(j.path, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if n := intact(t, s.dir(run), run); n != 3 {
-		t.Errorf("%d events of 3 are there", n)
+	for what, files := range map[string]map[string][]byte{
+		"nothing of the database":     {dbName: first, dbName + walSuffix: synced[dbName+walSuffix]},
+		"the database":                synced,
+		"the end of the log":          {dbName: synced[dbName]},
+		"the mode and not the log's":  {dbName: last[dbName], dbName + walSuffix: synced[dbName+walSuffix]},
+		"everything":                  last,
+		"the mode and a log of zeros": {dbName: last[dbName], dbName + walSuffix: make([]byte, len(synced[dbName+walSuffix]))},
+	} {
+		place(t, s.dir(run), files)
+		if n := intact(t, s.dir(run), run); n != 3 {
+			t.Errorf("%s: %d events of 3 are there", what, n)
+		}
+		place(t, s.dir(run), files)
+		again, err := s.Open(run)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if n := count(t, again.Events(t.Context(), 1, EventFilter{})); n != 3 {
+			t.Errorf("%s: %d events of 3 are there for who continues", what, n)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(what, err)
+		}
 	}
 
 	broken := errors.New("the disk is gone")
-	defer func(f func(*os.File) error) { syncDatabase = f }(syncDatabase)
 	syncDatabase = func(f *os.File) error {
 		if f.Name() != j.path {
 			t.Errorf("%s is synced", f.Name())
@@ -514,6 +537,97 @@ func TestPowerCutAfterTheEnd(t *testing.T) {
 	}
 	syncDatabase = syncFile
 	again, err := s.Open(run) // the lock was given back
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndedRunIsOneFile: a run that has ended has a database without a log, whoever reads
+// it makes none, and so it is after who continued with it. Who reads at the end of the run
+// reads on, and the log stays.
+func TestEndedRunIsOneFile(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	for n := 1; n <= 3; n++ {
+		add(t, j, event.Event{Type: event.Note})
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Read("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := count(t, r.Events(t.Context(), 1, EventFilter{})); got != n {
+			t.Errorf("%d events of %d", got, n)
+		}
+		if err := r.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		entries, err := os.ReadDir(j.Dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Name() != dbName && (e.Name() != lockName || info.Size() > 0) {
+				t.Errorf("%s, %d bytes, is left", e.Name(), info.Size())
+			}
+		}
+		if j, err = s.Open(""); err != nil { // with a reader that is open
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := s.Read("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, j, event.Event{Type: event.Note})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(t, r.Events(t.Context(), 1, EventFilter{})); got != 4 {
+		t.Errorf("who read at the end of the run reads %d events of 4", got)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := intact(t, j.Dir(), j.Run()); n != 4 {
+		t.Errorf("%d events of 4 are left", n)
+	}
+}
+
+// TestResumeBesideAReader: who continues with a run that has ended waits for a reader, and
+// says what it waited for where that one does not end.
+func TestResumeBesideAReader(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	add(t, j, event.Event{Type: event.Note})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := connect(j.path, readOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := execSQL(c, "BEGIN; SELECT count(*) FROM events"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(""); err == nil || !strings.Contains(err.Error(), "has been reading it") {
+		t.Errorf("beside a reader: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
-	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
@@ -25,8 +25,6 @@ const (
 	restEvery = 4 * time.Millisecond
 	// urgent is the number of queued events that are committed without a rest.
 	urgent = 1024
-	// smallLog is how large a log may be that is left at the end, in bytes.
-	smallLog = 1 << 20
 	// syncEvery is how old an event gets before it is synced while nobody waits: so
 	// it is on the disk within 5 ms, as far as the disk can follow.
 	syncEvery = 4 * time.Millisecond
@@ -42,9 +40,10 @@ type Journal struct {
 
 	lock *lock
 	wal  *os.File // our own handle on the database's log, to sync it
-	// former is one on the database, of a run that a process before this one had.
-	former *os.File
-	sync   func(*os.File) error
+	// database is one on the database, once that has to be synced. It is closed after SQLite's:
+	// to close it takes SQLite's locks away.
+	database *os.File
+	sync     func(*os.File) error
 	// outputs are files that have to be on the disk before what is committed is; guarded
 	// by mu.
 	outputs []string
@@ -113,6 +112,9 @@ func openJournal(lock *lock, run string) (*Journal, error) {
 		return nil, err
 	}
 	last, err := r.verify(ctx)
+	if err == nil {
+		err = r.giveLog(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.db.Close())
 	}
@@ -131,13 +133,40 @@ func openJournal(lock *lock, run string) (*Journal, error) {
 	return j, nil
 }
 
-// syncFormer syncs what a process before this one wrote and did not sync. The handle on
-// the database stays open as long as the journal: to close it would take SQLite's locks away.
-func (j *Journal) syncFormer() (err error) {
-	if j.former, err = os.Open(j.path); err != nil {
+// giveLog has the database of a run that ended, which fold made one file, in the mode with a
+// log again. SQLite's own journal is in memory meanwhile: what changes are a few bytes of one
+// sector, and a journal that a kill left beside the database would keep readers out.
+func (r *Reader) giveLog(ctx context.Context) error {
+	var mode string
+	var pages, size int64
+	err := r.query(ctx, func(row []driver.Value) error {
+		mode, pages, size = text(row[0]), integer(row[1]), integer(row[2])
+		return nil
+	}, "SELECT * FROM pragma_journal_mode, pragma_page_count, pragma_page_size")
+	if err != nil || mode == "wal" {
 		return err
 	}
-	if err := errors.Join(j.sync(j.wal), syncDatabase(j.former)); err != nil {
+	info, err := os.Stat(r.path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < pages*size {
+		return damaged(r.path, fmt.Sprintf("it has %d bytes of %d", info.Size(), pages*size), nil)
+	}
+	c, err := connect(r.path, readWrite)
+	if err != nil {
+		return readError(r.path, err)
+	}
+	err = execSQL(c, "PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL")
+	if err != nil {
+		err = readError(r.path, err)
+	}
+	return errors.Join(err, c.Close())
+}
+
+// syncFormer syncs what a process before this one wrote and did not sync.
+func (j *Journal) syncFormer() error {
+	if err := errors.Join(j.sync(j.wal), j.syncDatabase()); err != nil {
 		return diskError(j.path, "sync", err)
 	}
 	return syncDir(filepath.Dir(j.path))
@@ -399,9 +428,9 @@ func (j *Journal) shut() error {
 	}
 	errs = append(errs, j.db.Close())
 	if j.conn != nil {
-		errs = append(errs, j.keepLog(), j.conn.Close())
+		errs = append(errs, j.fold(), j.conn.Close())
 	}
-	for _, f := range []*os.File{j.wal, j.former} {
+	for _, f := range []*os.File{j.wal, j.database} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -409,21 +438,50 @@ func (j *Journal) shut() error {
 	return errors.Join(errs...)
 }
 
-// keepLog has the database leave a small log where it is when it is closed. All
-// of it is in the database by then, but to remove a file gives room back to the
-// disk, which some of them take milliseconds for. As the log is on the disk, nothing waits
-// for the database to be: that is for whoever continues with the run, before he writes into
-// the log, see syncFormer.
-func (j *Journal) keepLog() error {
-	if j.wal == nil {
+// fold leaves one file of a run that has ended: the database, without a log and its index,
+// in the mode in which whoever reads it makes none. Where somebody reads at this moment,
+// the log stays. The order is what a power cut asks for: the log is on the disk, then the
+// database with all of it, then the log goes. The mode is a few bytes of the first sector,
+// and either is right for a database whose log is gone.
+func (j *Journal) fold() error {
+	if j.wal == nil || !errors.Is(j.Err(), ErrClosed) {
+		return nil // after a failure all stays as it is
+	}
+	if err := execSQL(j.conn, "PRAGMA synchronous = OFF"); err != nil { // syncs are ours
+		return err
+	}
+	whole, err := j.checkpoint()
+	if err != nil || !whole {
+		return errors.Join(err, execSQL(j.conn, normal))
+	}
+	if err := j.syncDatabase(); err != nil {
+		return errors.Join(err, execSQL(j.conn, normal))
+	}
+	err = execSQL(j.conn, "PRAGMA journal_mode = MEMORY")
+	if code(err) == sqlite3.SQLITE_BUSY {
 		return nil
 	}
-	info, err := j.wal.Stat()
-	if err != nil || info.Size() > smallLog {
-		return err
+	return err
+}
+
+// checkpoint copies the log into the database; whole is false where a reader does not let it
+// copy all.
+func (j *Journal) checkpoint() (whole bool, err error) {
+	rows, err := j.conn.(driver.QueryerContext).QueryContext(context.Background(), "PRAGMA wal_checkpoint", nil)
+	if err != nil {
+		return false, err
 	}
-	if _, err = j.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1); err != nil || !errors.Is(j.Err(), ErrClosed) {
-		return err
+	row := make([]driver.Value, 3) // whether somebody was in the way; frames in the log, and of them in the database
+	err = rows.Next(row)
+	return integer(row[0]) == 0 && row[1] == row[2], errors.Join(err, rows.Close())
+}
+
+// syncDatabase syncs the database file.
+func (j *Journal) syncDatabase() (err error) {
+	if j.database == nil {
+		if j.database, err = os.OpenFile(j.path, os.O_RDWR, 0); err != nil {
+			return err
+		}
 	}
-	return execSQL(j.conn, "PRAGMA synchronous = OFF")
+	return syncDatabase(j.database)
 }

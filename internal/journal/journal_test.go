@@ -139,9 +139,6 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 	if made := j.Header(); fmt.Sprint(made) != fmt.Sprint(got) {
 		t.Errorf("the header was %+v when it was made, and is read as %+v", made, got)
 	}
-	if _, err := os.Stat(j2.ProcDir()); err != nil {
-		t.Error(err)
-	}
 	if fi, err := os.Stat(j2.Dir()); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}

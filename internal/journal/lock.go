@@ -31,7 +31,6 @@ type lock struct {
 	file *flock.Flock
 	dir  string // of the run: where it is by now
 	name string // of the file
-	size int    // of what is in it
 }
 
 // takeLock takes the lock of the run in dir, or says who has it.
@@ -56,28 +55,23 @@ func takeLockFile(dir, name, run string) (*lock, error) {
 			return nil, &LockedError{Run: run, PID: h.PID, Since: h.Since}
 		}
 	}
-	size, err := writeHolder(path, holder{PID: os.Getpid(), Since: time.Now().UTC()})
+	err := writeHolder(path, holder{PID: os.Getpid(), Since: time.Now().UTC()})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot lock run %s: %w", run, err), l.Unlock())
 	}
-	return &lock{file: l, dir: dir, name: name, size: size}, nil
+	return &lock{file: l, dir: dir, name: name}, nil
 }
 
-// release forgets who had the lock, then gives it back. The text is replaced by
-// one that names nobody, in its place: to make a file shorter gives room back
-// to the disk, which some of them take milliseconds for.
+// release forgets who had the lock, then gives it back. An empty file takes no block of the
+// disk.
 func (l *lock) release() error { return errors.Join(l.forget(), l.file.Unlock()) }
 
 func (l *lock) forget() error {
-	f, err := os.OpenFile(filepath.Join(l.dir, l.name), os.O_WRONLY, 0)
+	err := os.Truncate(filepath.Join(l.dir, l.name), 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // somebody removed it, and with it what said who has the run
 	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%-*s\n", l.size-1, "{}")
-	return errors.Join(err, f.Close())
+	return err
 }
 
 // locked says whether somebody has the run in dir.
@@ -110,18 +104,17 @@ func readHolder(path string) (h holder) {
 	return h
 }
 
-// writeHolder gives the number of bytes that it has written.
-func writeHolder(path string, h holder) (int, error) {
+func writeHolder(path string, h holder) error {
 	data, err := json.Marshal(h)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n, err := f.Write(append(data, '\n'))
-	return n, errors.Join(err, f.Close())
+	_, err = f.Write(append(data, '\n'))
+	return errors.Join(err, f.Close())
 }
 
 // alive says whether there is a process of that number.

@@ -154,6 +154,8 @@ func readError(path string, err error) error {
 		return fmt.Errorf("cannot open the journal %s: %w; may this user read and write its directory?", path, err)
 	case sqlite3.SQLITE_FULL:
 		return diskError(path, "write", err)
+	case sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("cannot continue with the journal %s: %w; a process has been reading it for seconds: wait until that has ended, or end it", path, err)
 	}
 	return err
 }

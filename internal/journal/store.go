@@ -109,10 +109,8 @@ func (s *Store) Create(h Header) (*Journal, error) {
 		h.Started = time.Now()
 	}
 	draft := filepath.Join(s.runs(), newPrefix+run)
-	for _, dir := range []string{draft, filepath.Join(draft, "proc")} { // logs and items are made when there are some
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
-		}
+	if err := os.Mkdir(draft, 0o700); err != nil { // what belongs in it is made when there is some
+		return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
 	}
 	j, err := s.create(&h, draft)
 	if err != nil {

@@ -76,6 +76,9 @@ func newSlots(dir string, h header) (*slots, error) {
 		}
 	} else {
 		s.path = filepath.Join(dir, slotsFile)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("the list of running processes: %w", err)
+		}
 		s.file, err = os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, headerFile), s.head, 0o600)
@@ -137,12 +140,15 @@ func (s *slots) clear(i int) error {
 	return err
 }
 
-// remove deletes the file: nothing of the run is left to look for.
+// remove deletes the file: nothing of the run is left to look for. Its directory goes with
+// it, unless something else is in there.
 func (s *slots) remove() error {
 	if s.path == "" {
 		return nil
 	}
-	return removeSlots(filepath.Dir(s.path))
+	err := removeSlots(filepath.Dir(s.path))
+	_ = os.Remove(filepath.Dir(s.path))
+	return err
 }
 
 // removeSlots deletes both files in dir.

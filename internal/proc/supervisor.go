@@ -103,7 +103,7 @@ type worker struct {
 }
 
 // New begins a run. Its processes are noted in the file "processes" in dir,
-// which must exist; with dir "" there is no such file and nothing for
+// which Close removes if nothing else is in it; with dir "" there is no such file and nothing for
 // ReapOrphans to find, but the companion works all the same. What a former run
 // left in dir is ended first.
 //

@@ -529,3 +529,27 @@ func TestTheListIsTruncatedWhileCommandsRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDirectoryGoes: the directory of the list is made for it, and goes with it unless something
+// else is in there.
+func TestDirectoryGoes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "proc")
+	for _, left := range []string{"", "other"} {
+		s, err := New(dir, Options{NoCompanion: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left != "" {
+			if err := os.WriteFile(filepath.Join(dir, left), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		entries, err := os.ReadDir(dir)
+		if left == "" && !errors.Is(err, os.ErrNotExist) || left != "" && (err != nil || len(entries) != 1) {
+			t.Errorf("%v, %v", entries, err)
+		}
+	}
+}
