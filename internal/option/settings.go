@@ -3,6 +3,7 @@ package option
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -102,10 +103,8 @@ func (s Settings) Over(base Settings) Settings {
 // everywhere else.
 func (s *Settings) Resolve(in Layer) Settings {
 	out := standard(in)
-	for _, r := range Table() {
-		if s.written&r.bit() != 0 {
-			r.copy(&out, s)
-		}
+	for left := s.written; left != 0; left &= left - 1 {
+		Table()[bits.TrailingZeros64(left)].copy(&out, s)
 	}
 	out.Backoff = out.schedule(in)
 	out.Rules = slices.Clone(out.Rules)

@@ -22,6 +22,7 @@ type settings struct {
 	c      *checker
 	o      *Options
 	given  []*syntax.Option
+	kinds  uint64 // of given, a bit each
 	policy option.Settings
 }
 
@@ -32,22 +33,20 @@ func newSettings(c *checker, o *Options, options int) *settings {
 
 // get gives the option of a kind, nil if it is not given.
 func (s *settings) get(k syntax.OptionKind) *syntax.Option {
-	for _, o := range s.given {
-		if o.Kind == k {
-			return o
-		}
+	if !s.has(k) {
+		return nil
 	}
-	return nil
+	return s.given[slices.IndexFunc(s.given, func(o *syntax.Option) bool { return o.Kind == k })]
 }
 
-func (s *settings) has(k syntax.OptionKind) bool { return s.get(k) != nil }
+func (s *settings) has(k syntax.OptionKind) bool { return s.kinds&(1<<k) != 0 }
 
 // apply checks the value of one option by itself and takes it over.
 func (s *settings) apply(x *syntax.Option) {
 	if x.Kind == syntax.BadOption {
 		return
 	}
-	s.given = append(s.given, x)
+	s.given, s.kinds = append(s.given, x), s.kinds|1<<x.Kind
 	switch v := x.Value.(type) {
 	case *syntax.IntValue:
 		s.number(x, v.Value)
