@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os/exec"
 	"syscall"
 	"time"
@@ -74,6 +75,41 @@ func ExampleTextPattern() {
 	fmt.Println(m(errors.New("curl: Could not resolve host")), err)
 	// Output: true <nil>
 }
+
+// What a function returns decides whether it is called again.
+func Example_whichErrors() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 3, If: retry.Transient}))
+	for _, failure := range []error{
+		&net.DNSError{Err: "no such host"},
+		context.DeadlineExceeded,
+		statusOf(503),
+		statusOf(429),
+		statusOf(404),
+		errors.New("the name is wrong"),
+		retry.Permanent(statusOf(503)),
+	} {
+		calls := 0
+		err := retry.Do(context.Background(), r, func(context.Context) error {
+			calls++
+			return fmt.Errorf("fetch: %w", failure)
+		})
+		fmt.Println(calls, errors.Is(err, failure))
+	}
+	// Output:
+	// 3 true
+	// 3 true
+	// 3 true
+	// 3 true
+	// 1 true
+	// 1 true
+	// 1 true
+}
+
+// statusOf is an error that has an HTTP status.
+type statusOf int
+
+func (s statusOf) Error() string   { return fmt.Sprintf("status %d", int(s)) }
+func (s statusOf) HTTPStatus() int { return int(s) }
 
 // A request that is wrong is not repeated, and is no failure of its target.
 func ExamplePermanent() {
