@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -102,12 +103,13 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return err
 	}
 	list := []treeInfo{}
-	known, replaced, label := map[string]string{}, replacedIn(ctx, st), labelsIn(ctx, st)
+	known, itemOf := map[string]string{}, branchItems(ctx, st, infos)
 	for _, i := range infos {
 		if _, ok := known[i.Run]; !ok {
 			known[i.Run] = statusOfRun(ctx, st, i.Run)
 		}
-		list = append(list, treeInfo{i, label(i), i.Merged(), !i.Merged() && replaced(i), known[i.Run]})
+		item := itemOf(i)
+		list = append(list, treeInfo{i, item.label, i.Merged(), !i.Merged() && item.merged, known[i.Run]})
 	}
 	if o.json {
 		return printJSON(o.out, list)
@@ -133,34 +135,127 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 	return t.print(o.out, o.columns(o.out))
 }
 
-// labelsIn returns a function that names the item of a branch for a person, as progress and
-// show do; "" if the state of its run does not have it.
-func labelsIn(ctx context.Context, st *journal.Store) func(worktree.Info) string {
-	known := map[string]map[string]string{} // by run, then by the item's name in a branch
-	return func(i worktree.Info) string {
-		if i.Item == "" {
-			return ""
+// branchItem is what a run knows of an item that has a branch.
+type branchItem struct {
+	label  string // what a person knows it by, as progress and show say
+	merged bool   // the last attempt at it has succeeded, and its work is merged
+}
+
+// branchItems returns a function that finds the item of one of these branches in its run. It
+// reads the events of no other item.
+func branchItems(ctx context.Context, st *journal.Store, infos []worktree.Info) func(worktree.Info) branchItem {
+	names := map[string][]string{} // by run
+	for _, i := range infos {
+		if i.Item != "" {
+			names[i.Run] = append(names[i.Run], i.Item)
 		}
-		labels, ok := known[i.Run]
+	}
+	known := map[string]map[string]branchItem{} // by run, then by the item's name in a branch
+	return func(i worktree.Info) branchItem {
+		if i.Item == "" {
+			return branchItem{}
+		}
+		items, ok := known[i.Run]
 		if !ok {
-			labels = map[string]string{}
-			err := readRun(st, i.Run, func(r *journal.Reader) error {
-				names := namesIn(ctx, r)
-				for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemStarted, event.ItemFinished}}) {
-					if err != nil {
-						return err
-					}
-					labels[worktree.ItemName(e.Item)] = names.of(e)
-				}
-				return nil
+			err := readRun(st, i.Run, func(r *journal.Reader) (err error) {
+				items, err = itemsNamed(ctx, r, names[i.Run])
+				return err
 			})
 			if err != nil {
-				labels = nil // the branch still names the item
+				items = nil // the branch still names the item, and counts as not merged
 			}
-			known[i.Run] = labels
+			known[i.Run] = items
 		}
-		return labels[i.Item]
+		return items[i.Item]
 	}
+}
+
+// itemsNamed finds items by their names in branches.
+func itemsNamed(ctx context.Context, r *journal.Reader, names []string) (map[string]branchItem, error) {
+	indexes, err := indexesNamed(ctx, r, names)
+	if err != nil {
+		return nil, err
+	}
+	last, ended := map[int]int64{}, map[int]int64{} // by index, the numbers of events
+	for _, index := range indexes {
+		last[index] = 0
+	}
+	_, err = r.Scan(ctx, 1, func(f *journal.Fact) error {
+		if _, ok := last[f.Index()]; !ok {
+			return nil
+		}
+		switch f.Type() {
+		case event.ItemStarted:
+			last[f.Index()] = f.Seq()
+		case event.ItemFinished:
+			last[f.Index()], ended[f.Index()] = f.Seq(), f.Seq()
+		case event.ItemRequeued:
+			delete(ended, f.Index())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, labels := map[string]branchItem{}, namesIn(ctx, r)
+	for name, index := range indexes {
+		var i branchItem
+		for _, seq := range []int64{last[index], ended[index]} {
+			if seq == 0 {
+				continue
+			}
+			e, err := r.Event(ctx, seq)
+			if err != nil {
+				return nil, err
+			}
+			i.label = labels.of(e)
+			i.merged = seq == ended[index] && e.Status == event.Succeeded && gitwork.BranchOf(journal.ResultOf(e)) == ""
+		}
+		out[name] = i
+	}
+	return out, nil
+}
+
+// fewNames is how many items are looked up one by one; for more, the whole list is read.
+const fewNames = 8
+
+// indexesNamed finds the places of items in the list by their names in branches.
+func indexesNamed(ctx context.Context, r *journal.Reader, names []string) (map[string]int, error) {
+	out := map[string]int{}
+	if len(names) <= fewNames && !slices.ContainsFunc(names, func(name string) bool { _, whole := worktree.ItemID(name); return !whole }) {
+		for _, name := range names {
+			id, _ := worktree.ItemID(name)
+			index, err := r.IndexOf(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if index > 0 {
+				out[name] = index
+			}
+		}
+		return out, nil
+	}
+	for _, name := range names {
+		out[name] = 0
+	}
+	for from := 1; ; {
+		list, err := r.Items(ctx, from, itemPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range list {
+			name := worktree.ItemName(cmp.Or(it.ID, strconv.Itoa(it.Index-1)))
+			if _, wanted := out[name]; wanted {
+				out[name] = it.Index
+			}
+		}
+		if len(list) == 0 {
+			break
+		}
+		from = list[len(list)-1].Index + 1
+	}
+	maps.DeleteFunc(out, func(_ string, index int) bool { return index == 0 })
+	return out, nil
 }
 
 // replacedIn returns a function that reports whether a branch is from an earlier attempt at an

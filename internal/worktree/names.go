@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,16 @@ const maxEncoded = 80
 
 // ItemName is the name of an item in an Info and in a branch.
 func ItemName(id string) string { return encode(id) }
+
+// ItemID is the id of the item with a name; false if the name was cut, and does not have all
+// of it.
+func ItemID(name string) (id string, whole bool) {
+	if name == "=" {
+		return "", true
+	}
+	id, err := url.PathUnescape(strings.ReplaceAll(name, "=", "%"))
+	return id, err == nil && encode(id) == name && !strings.Contains(name, ".")
+}
 
 // encode makes an item's id a safe name for one part of a path and of a branch. Different
 // ids get different names, also where upper and lower case are the same. Lower-case

@@ -48,3 +48,17 @@ func TestClassOfAConflict(t *testing.T) {
 		t.Errorf("the class is %q", got)
 	}
 }
+
+// TestItemID: a name gives the id back, unless it was cut.
+func TestItemID(t *testing.T) {
+	for _, id := range []string{"", "a", "A b/c", "日本", "=", "a.b", "-x", "%41"} {
+		if got, whole := ItemID(ItemName(id)); got != id || !whole {
+			t.Errorf("%q: %q, %v", id, got, whole)
+		}
+	}
+	for _, name := range []string{ItemName(strings.Repeat("x", 100)), "no=zz", "a.b", "A"} {
+		if got, whole := ItemID(name); whole {
+			t.Errorf("%q is all of %q", name, got)
+		}
+	}
+}
