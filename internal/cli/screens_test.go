@@ -26,8 +26,7 @@ var makeScreens = flag.Bool("make-screens", false, "write the files of testdata/
 // TestScreens keeps what people see as text: each screen at 80 and at 200 columns,
 // with and without colour. They are looked at when they change.
 func TestScreens(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("BIDE_HOME", home)
+	home := screenHome(t)
 	recordRuns(t, home)
 	show := func(args ...string) func(*app) { return func(a *app) { a.exit(a.commandLine(args)) } }
 	for name, screen := range map[string]func(*app){
@@ -285,4 +284,20 @@ func live(a *app) {
 		fmt.Fprintln(a.out)
 		b = newBoard()
 	}
+}
+
+// screenHome is a home with a short path, whatever TMPDIR is: a long one would be folded.
+func screenHome(t *testing.T) string {
+	t.Helper()
+	home, err := os.MkdirTemp("/tmp", "bide-screens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("BIDE_HOME", home)
+	return home
 }
