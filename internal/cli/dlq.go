@@ -475,7 +475,7 @@ func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (no
 	if err != nil && strings.HasPrefix(strings.TrimSpace(o.edited), "{") {
 		return nil, nil, usagef("--data takes the name of a file, not the data: write them to one, or to standard input with --data -")
 	}
-	if errors.Is(err, os.ErrNotExist) && strings.ContainsAny(o.edited, "=:") {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil, usagef("--data takes the name of a file that has all the data of the item as JSON, and there is no file %s; write: --data FILE, or --data - for standard input", visible(o.edited))
 	}
 	if err != nil {

@@ -93,6 +93,8 @@ var formerly = map[string]string{
 	"bide dlq show --item":        "the item is an argument: bide dlq show [RUN] ITEM",
 	"bide doctor":                 "nothing is to be set up: bide check FILE judges a file, bide status says what waits for you",
 	"bide errors":                 "write: bide dlq stats [RUN], or bide show [RUN]; what the classes mean: bide docs errors",
+	"bide exec --if":              "write: --retry-on network, or another class",
+	"bide exec --shell":           "put \"shell: \" before the command: bide exec \"shell: COMMAND | COMMAND\"",
 	"bide exec --watch":           "write: --until EXPRESSION, which repeats a command until it holds",
 	"bide login":                  "bide has no account, and agents have their own logins",
 	"bide logs --failed":          "which failed is in: bide show [RUN], bide dlq list [RUN]; write: bide logs [RUN] --item ITEM, or --step STEP",
@@ -111,6 +113,7 @@ var formerly = map[string]string{
 	"bide simulate --fail":        "failures are in a model: --model FILE, or --from RUN takes them from a recorded run; bide docs simulate has an example",
 	"bide simulate --runs":        "write: --seeds N",
 	"bide ui --port":              "write: --listen 127.0.0.1:PORT",
+	"bide ui --phone":             "write: --listen 0.0.0.0:8799 --no-open, and open the address that it prints: bide docs phone",
 	"bide ui -p":                  "write: --listen 127.0.0.1:PORT",
 	"bide update":                 "install the new release as this one was installed; bide version says which it is",
 	"bide upgrade":                "install the new release as this one was installed; bide version says which it is",
@@ -135,6 +138,7 @@ var formerly = map[string]string{
 	"bide batch --sshlogin":      "many machines are another matter: bide docs cluster",
 
 	// A newcomer guesses these.
+	"bide editor":                    "an editor starts bide lsp: bide docs editors",
 	"bide abort":                     "write: bide stop RUN",
 	"bide agent":                     "an agent is a step, claude: TEXT: bide docs agents",
 	"bide agents":                    "an agent is a step, claude: TEXT: bide docs agents",

@@ -190,7 +190,11 @@ func (o *tuneOptions) run(ctx context.Context) error {
 	}
 	if len(t.Proposals) == 0 {
 		b.WriteByte('\n')
-		line("  ", "none of the %d changes that were tried gains anything for %s", t.Tried, o.goal)
+		none := fmt.Sprintf("none of the %d changes that were tried gains anything for %s", t.Tried, o.goal)
+		if t.Tried == 0 {
+			none = "no change of a policy could make a difference to this run: nothing was tried"
+		}
+		line("  ", "%s", none)
 	}
 	b.WriteByte('\n')
 	for _, w := range t.Warnings {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ type standing struct {
 	more        []string   // further runs that need a person
 }
 
-// underway is a run in progress, and what holds it up.
+// underway is a run in progress, and what holds it up, or else which step runs.
 type underway struct {
 	runInfo
 	Why []string `json:"why"`
@@ -73,7 +74,7 @@ func statusCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is running, what failed and why, and what to do about it",
-		Long: `Shows the runs in progress with what holds them up, and the newest runs that wait
+		Long: `Shows the runs in progress with what holds them up, or the step that runs, and the newest runs that wait
 for you: interrupted, failed, with failed items, or with work that is not merged.
 Each has its cause and the commands that continue it. Run it first thing in the morning.
 
@@ -181,9 +182,23 @@ func (s *standing) run(ctx context.Context, st *journal.Store, i runInfo) error 
 		if err != nil {
 			return err
 		}
-		s.Running = append(s.Running, underway{i, of.why()})
+		why := of.why()
+		if now := of.running(); len(why) == 0 && now != "" {
+			why = append(why, now)
+		}
+		s.Running = append(s.Running, underway{i, why})
 		return nil
 	})
+}
+
+// running says which step of the run itself is running, and for how long; "" if none is.
+func (s *shown) running() string {
+	for _, i := range slices.Backward(s.StepList) {
+		if i.Status == event.Running && i.Attempts > 0 {
+			return fmt.Sprintf("%s is running, attempt %d, for %s", oneLine(cmp.Or(i.filled, i.Label, i.Step)), i.Attempts, took(i.DurationMS))
+		}
+	}
+	return ""
 }
 
 // wait adds a run that needs a person.

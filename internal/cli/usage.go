@@ -127,10 +127,10 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		var names []string
 		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
-			set.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+			set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		}
-		if near := diag.DidYouMean("--"+unknown.GetSpecifiedName(), names); near != "" {
-			see = "; " + near
+		if near := diag.Nearest(unknown.GetSpecifiedName(), names); near != "" { // without dashes, in which all are alike
+			see = "; did you mean \"--" + near + "\"?"
 		}
 		return usagef("%s has no flag --%s%s", cmd.CommandPath(), unknown.GetSpecifiedName(), see)
 	case errors.As(err, &bare):

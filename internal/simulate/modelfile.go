@@ -29,7 +29,7 @@ func Load(path string, known []string) (*Model, diag.List) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		var list diag.List
-		list.Errorf(diag.Pos{File: path}, "cannot-read", "the model cannot be read: %v", err).Suggest("check the path")
+		list.Errorf(diag.Pos{File: path}, "cannot-read", "the model cannot be read: %v", err).Suggest("check the path; bide docs simulate has a model to begin with")
 		return nil, list
 	}
 	return Parse(path, text, known)

@@ -55,7 +55,8 @@ func (t *Timeline) Now(name string, now time.Time, items journal.Counts, due tim
 func (t *Timeline) interrupted(now time.Time) string {
 	s := "It was stopped " + ago(now, t.Latest)
 	if n := len(t.Lives); n > 0 && t.Lives[n-1].Died {
-		s = "Its process died " + ago(now, t.Latest) + ": it was killed, the machine went down, or its disk was full"
+		// Nobody knows when: a step may have run for hours and recorded nothing.
+		s = "Its process died: it was killed, the machine went down, or its disk was full; the last that it recorded happened " + ago(now, t.Latest)
 	}
 	s += "; a resume continues it."
 	for _, text := range []string{t.Holdups.MapText("", now, false), t.Holdups.QueueText("", now, false)} {

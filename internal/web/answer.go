@@ -41,6 +41,9 @@ type answer struct {
 	Last     *strip   // of the same workflow; nil where there is but one
 }
 
+// Lists reports whether the page still has to say which command lists the branches.
+func (a *answer) Lists() bool { return !strings.Contains(a.Unmerged, "bide worktree ls") }
+
 // cause is one reason for which something failed.
 type cause struct {
 	Count       int

@@ -239,6 +239,14 @@ func TestControls(t *testing.T) {
 	if got, want := buttons(), []string{"pause", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
 		t.Errorf("the buttons are %q, want %q", got, want)
 	}
+	put(event.Event{Type: event.RunPaused, DelayMS: 3_600_000, Time: time.Now()})
+	if got, want := buttons(), []string{"pause", "retry-now", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
+		t.Errorf("while agents are held back they are %q, want %q", got, want)
+	}
+	put(event.Event{Type: event.PauseEnded, Time: time.Now()})
+	if got, want := buttons(), []string{"pause", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
+		t.Errorf("after that they are %q, want %q", got, want)
+	}
 	put(event.Event{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 3_600_000, Time: time.Now()}, event.Event{Type: event.RunControlled, Label: journal.Pause, Time: time.Now()})
 	if got, want := buttons(), []string{"continue", "retry-now", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
 		t.Errorf("of a paused run they are %q, want %q", got, want)
@@ -486,7 +494,7 @@ func TestMorning(t *testing.T) {
 	}
 	for id, want := range map[string]string{
 		stopped: "It was stopped 1h ago; a resume continues it.",
-		died:    "Its process died 1h ago: it was killed, the machine went down, or its disk was full; a resume continues it. The map is held: 5 items failed with &#34;no key&#34;, since " + at.Local().Format(time.DateTime) + ".",
+		died:    "Its process died: it was killed, the machine went down, or its disk was full; the last that it recorded happened 1h ago; a resume continues it. The map is held: 5 items failed with &#34;no key&#34;, since " + at.Local().Format(time.DateTime) + ".",
 		called:  "<b class=\"t-failed\">1</b> call",
 	} {
 		if body := s.page("/runs/" + id); !strings.Contains(body, want) {

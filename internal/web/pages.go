@@ -170,6 +170,7 @@ type runHead struct {
 	Paused                bool
 	AtOnce                int    // items; 0 where that is not known
 	Retries               int    // that wait
+	Limited               bool   // agents are not asked, because of a rate limit
 	Action                told   // what was asked for last, and how that went
 	Here                  string // the address of the page
 	Every                 int    // after how many seconds the page is asked for again, beside when it changes; 0: never
@@ -195,7 +196,7 @@ func (p *pages) head(run *run) *runHead {
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
-		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Holdups.Paused.IsZero(), Retries: run.items.due.len(), AtOnce: t.AtOnce(),
+		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Holdups.Paused.IsZero(), Retries: run.items.due.len(), Limited: t.Holdups.AgentsText("", now) != "", AtOnce: t.AtOnce(),
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, items.Unchanged, items.KindCounts),
 		Now:  t.Now(journal.ShortRun(run.id), now, items, run.items.due.first()),
 	}

@@ -71,6 +71,7 @@ type parser struct {
 	gaveUp    bool                     // a limit was passed: report nothing more
 	matching  bool                     // the innermost cases around are those of a match
 	bracedIf  bool                     // braces around a value of the if were reported
+	arguments bool                     // the innermost brackets around are parentheses of a list
 
 	names     slab[Name]
 	calls     slab[CallExpr]
@@ -375,9 +376,9 @@ func (p *parser) cases(item func()) {
 }
 
 func (p *parser) bracketed(closer kind, ctx context, what string, lines bool, item func()) {
-	outer := p.ctx
-	p.ctx = ctx
-	defer func() { p.ctx = outer }()
+	outer, in := p.ctx, p.arguments
+	p.ctx, p.arguments = ctx, closer == tRParen
+	defer func() { p.ctx, p.arguments = outer, in }()
 	open := p.take()
 	for !p.got(closer) {
 		if p.stop() {

@@ -244,7 +244,7 @@ func (p *parser) lambdaStart() bool {
 	case tIdent:
 		return p.peek(1).kind == tFatArrow || p.peek(1).kind == tArrow
 	case tLParen: // in a branch, "(a) -> b" is a case
-		return t.match > 0 && p.toks[t.match+1].kind == tFatArrow
+		return t.match > 0 && (p.toks[t.match+1].kind == tFatArrow || p.arguments && p.toks[t.match+1].kind == tArrow)
 	}
 	return false
 }
