@@ -149,7 +149,7 @@ func (o *controlOptions) here(ctx context.Context) error {
 				case errors.Is(err, journal.ErrNotInUse) && (o.q.Do == journal.Continue || o.q.Do == journal.RetryNow):
 					return o.controlLater(ctx, r.Run())
 				case errors.Is(err, journal.ErrNotInUse):
-					return usagef("run %s: %w", r.Run(), err)
+					return notInUse(ctx, r)
 				case err == nil:
 					asked = true
 				case !errors.Is(err, journal.ErrRequested): // somebody else asked before us
@@ -158,7 +158,7 @@ func (o *controlOptions) here(ctx context.Context) error {
 			} else if !r.ControlRequested() {
 				return o.controlled(r.Run(), before)
 			} else if held, err := r.InUse(); err != nil || !held {
-				return errors.Join(err, usagef("run %s: %w", r.Run(), journal.ErrNotInUse))
+				return errors.Join(err, notInUse(ctx, r))
 			}
 			if err := (clock.Machine{}).Wait(ctx, stopWait, nil); err != nil {
 				return err

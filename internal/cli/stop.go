@@ -52,7 +52,7 @@ func (o *stopOptions) run(ctx context.Context) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
 		err := r.RequestStop(journal.StopRequest{PID: os.Getpid(), Time: time.Now(), Now: o.now})
 		if errors.Is(err, journal.ErrNotInUse) {
-			return usagef("run %s: %w", r.Run(), err)
+			return notInUse(ctx, r)
 		}
 		if err != nil {
 			return err
@@ -70,6 +70,22 @@ func (o *stopOptions) run(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// notInUse says that no process has a run, and what has become of the run.
+func notInUse(ctx context.Context, r *journal.Reader) error {
+	sum, err := r.Summary(ctx)
+	if err != nil {
+		return err
+	}
+	now := "it has " + words(sum.Status)
+	switch i := infoOf(sum, nil); {
+	case i.Resumable:
+		now = "bide resume " + shortRun(r.Run()) + " continues it"
+	case sum.Items.DeadLettered > 0:
+		now += "; bide dlq retry " + shortRun(r.Run()) + " runs what failed again"
+	}
+	return usagef("run %s: %w; %s", r.Run(), journal.ErrNotInUse, now)
 }
 
 // printStopped says how a run ended that no process has any more. It may have succeeded or

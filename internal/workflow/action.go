@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/template"
@@ -225,8 +226,25 @@ var foreignCommands = []string{"cmd", "run", "shell", "exec", "program", "argv",
 // foreignActions are the keys that others have for an action of ours.
 var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell", "delay": "initial_delay"}
 
-// foreignKeys are the keys that others have for keys that are no action.
-var foreignKeys = map[string]string{"concurrency": "max_parallel", "parallelism": "max_parallel", "workers": "max_parallel", "threads": "max_parallel"}
+// foreignKeys are the keys that others have for keys that are no action. The first that the
+// place has is meant.
+var foreignKeys = map[string][]string{
+	"concurrency": {"max_parallel"}, "parallelism": {"max_parallel"}, "workers": {"max_parallel"}, "threads": {"max_parallel"},
+	"retries": {"attempts", "retry"}, "max_retries": {"attempts", "retry"}, "tries": {"attempts", "retry"}, "times": {"attempts"}, "count": {"attempts"},
+	"max": {"max_delay"}, "min": {"initial_delay"}, "wait": {"initial_delay"}, "interval": {"initial_delay"}, "on": {"retry_on"},
+	"on_error": {"on_failure"}, "onerror": {"on_failure"}, "rescue": {"on_failure"},
+	"timeout": {"agent_timeout"}, "budget": {"item_budget"},
+}
+
+// foreignKey is the key of a place that is meant by the key of another tool; "" for none.
+func foreignKey(key string, names []string) string {
+	for _, ours := range append(foreignKeys[key], foreignActions[key]) {
+		if slices.Contains(names, ours) {
+			return ours
+		}
+	}
+	return ""
+}
 
 // namedPrompt reads {name: x, args: […]}: the agent's command /x.
 func (d *decoder) namedPrompt(o *object, name written, s *Step) {

@@ -298,6 +298,9 @@ func (o *object) whyInert(f *field) string {
 var instead = map[string]string{
 	"notify": tellAtTheEnd, "notification": tellAtTheEnd, "notifications": tellAtTheEnd, "on_complete": tellAtTheEnd, "on_completion": tellAtTheEnd,
 	"skip_unchanged": skipItems, "skip_if_unchanged": skipItems, "incremental": skipItems, "memoize": skipItems,
+	"on_conflict": "an agent resolves a conflict in a step under merge:, when: ${merge.conflicts} (bide docs agents)",
+	"depends_on":  "steps run in their order, each when the one before it has succeeded",
+	"sleep":       "write shell: sleep 5", "wait": "write shell: sleep 5", "python": "write shell: python3 FILE", "node": "write shell: node FILE",
 	"jobs":  "bide migrate --job NAME writes a job as a workflow; or write its steps under commands:, each with shell: in the place of run:",
 	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
 	"on":   "there are no triggers: cron, a hook or a CI system starts bide run",
@@ -341,7 +344,7 @@ func (o *object) unknown(key, value *node) {
 		names = append(names, t.keys()...)
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
-	if text, ok := instead[key.text]; ok {
+	if text, ok := instead[key.text]; ok && foreignKey(key.text, names) == "" {
 		if unit := units[key.text]; unit != "" && value.kind == intNode {
 			text = "write timeout: " + value.text + unit
 		}
@@ -351,7 +354,7 @@ func (o *object) unknown(key, value *node) {
 	near, elsewhere := "", ""
 	if slices.Contains(foreignCommands, key.text) && o.tables[0] == agentTable {
 		near = `did you mean "command"?`
-	} else if ours := cmp.Or(foreignActions[key.text], foreignKeys[key.text]); ours != "" && slices.Contains(names, ours) {
+	} else if ours := foreignKey(key.text, names); ours != "" {
 		near = fmt.Sprintf("did you mean %q?", ours)
 	} else if ours := cmp.Or(foreignTemplates[key.text], foreignInputs[key.text]); ours != "" && o.tables[0] == mapTable {
 		p.Suggest("did you mean %q?", ours)
