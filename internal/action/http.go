@@ -186,6 +186,10 @@ func (w *World) requestFailed(ctx context.Context, q *Request, c *Call, err erro
 		return &TimeoutError{After: c.Timeout}
 	case cause != nil:
 		return cause
+	case errors.Is(err, io.EOF):
+		err = fmt.Errorf("%w: the server closed the connection without an answer", err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("%w: the connection ended before the whole answer was there", err)
 	}
 	return hidePieces(c.Mask, q.URL, err)
 }

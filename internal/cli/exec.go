@@ -231,6 +231,9 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 	if status == 127 && len(x.args) == 1 && strings.ContainsAny(x.args[0], " \t\n") && !isText(x.args[0]) {
 		x.say("no program has this whole text as its name; for a text that a shell reads, put \"shell: \" before it: " + diag.ShellWord(diag.Clip("shell: "+x.args[0], shownName)))
 	}
+	if status == 127 && len(x.args) == 1 && (strings.HasPrefix(x.args[0], "http://") || strings.HasPrefix(x.args[0], "https://")) {
+		x.say("this is an address, and no command; write: bide exec -- curl -fsS " + diag.ShellWord(x.args[0]))
+	}
 	return exitError(status)
 }
 

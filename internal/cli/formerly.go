@@ -90,6 +90,7 @@ var formerly = map[string]string{
 	"bide dlq retry --all":        "all are run again where nothing chooses some: leave it out",
 	"bide dlq retry --class":      "write: --filter 'class == \"network\"'",
 	"bide dlq retry --set":        "write all the data that the item has from now on, as JSON, into a file: --item ITEM --data FILE",
+	"bide dlq retry --timeout":    "the time is that of the run's file: change timeout: there, and retry; a batch keeps its own, so run it again with --timeout",
 	"bide dlq show --item":        "the item is an argument: bide dlq show [RUN] ITEM",
 	"bide doctor":                 "nothing is to be set up: bide check FILE judges a file, bide status says what waits for you",
 	"bide errors":                 "write: bide dlq stats [RUN], or bide show [RUN]; what the classes mean: bide docs errors",

@@ -24,6 +24,7 @@ var (
 type initOptions struct {
 	*streams
 	dir       string
+	file      string // in dir; "" for the usual name
 	mapReduce bool
 }
 
@@ -34,11 +35,16 @@ func initCmd(a *app) *cobra.Command {
 		Short: "Write a first workflow",
 		Long: `Writes a first workflow, with comments and ready to run, as workflow.yml (or
 mapreduce.yml) into DIR, or into this directory without DIR. DIR is made if it is
-missing. A file that exists is not changed.`,
+missing; it may also be the name of the file, such as demo/mine.yml. A file that
+exists is not changed.`,
 		Example: `  bide init
   bide init --mapreduce demo && bide run demo/mapreduce.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.dir = cmp.Or(first(args), ".")
+			if ext := filepath.Ext(o.dir); ext == ".yml" || ext == ".yaml" {
+				o.dir, o.file = filepath.Split(o.dir)
+				o.dir = filepath.Clean(o.dir)
+			}
 			return o.run()
 		},
 	}
@@ -51,6 +57,7 @@ func (o *initOptions) run() (err error) {
 	if o.mapReduce {
 		name, text, kind = "mapreduce.yml", firstMapReduce, "mapreduce"
 	}
+	name = cmp.Or(o.file, name)
 	if info, err := os.Stat(o.dir); err == nil && !info.IsDir() {
 		return usagef("%s is a file; give a directory: bide init DIR", o.dir)
 	}
