@@ -147,7 +147,7 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 		return []string{"stop", id}, nil, nil
 	case "kill":
 		return []string{"stop", id, "--now"}, nil, nil
-	case journal.Pause, journal.Continue, journal.RetryNow:
+	case journal.Pause, journal.Continue, journal.RetryNow, journal.Probe:
 		return []string{"control", id, r.PathValue("action")}, nil, nil
 	case journal.Parallel:
 		n, err := strconv.Atoi(form.Get("parallel"))

@@ -247,6 +247,11 @@ func TestControls(t *testing.T) {
 	if got, want := buttons(), []string{"pause", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
 		t.Errorf("after that they are %q, want %q", got, want)
 	}
+	put(event.Event{Type: event.HoldStarted, Message: "the map is held", DelayMS: 1000, Time: time.Now()})
+	if got, want := buttons(), []string{"pause", "probe", "continue", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
+		t.Errorf("while the map is held they are %q, want %q", got, want)
+	}
+	put(event.Event{Type: event.HoldEnded, Time: time.Now()})
 	put(event.Event{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 3_600_000, Time: time.Now()}, event.Event{Type: event.RunControlled, Label: journal.Pause, Time: time.Now()})
 	if got, want := buttons(), []string{"continue", "retry-now", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
 		t.Errorf("of a paused run they are %q, want %q", got, want)
@@ -264,7 +269,7 @@ func TestControls(t *testing.T) {
 		code, _, _ := s.do(s.in, r)
 		return code
 	}
-	for action, want := range map[string]string{"pause": "pause", "continue": "continue", "retry-now": "retry-now", "parallel": "parallel 3"} {
+	for action, want := range map[string]string{"pause": "pause", "continue": "continue", "retry-now": "retry-now", "probe": "probe", "parallel": "parallel 3"} {
 		if code := post(action, url.Values{"parallel": {"3"}}); code != http.StatusSeeOther {
 			t.Errorf("%s gives status %d", action, code)
 		}

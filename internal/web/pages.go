@@ -170,6 +170,7 @@ type runHead struct {
 	Paused                bool
 	AtOnce                int    // items; 0 where that is not known
 	Retries               int    // that wait
+	OnHold                bool   // its map or its merge queue is held, as the same thing kept failing
 	Limited               bool   // agents are not asked, because of a rate limit
 	Action                told   // what was asked for last, and how that went
 	Here                  string // the address of the page
@@ -196,7 +197,7 @@ func (p *pages) head(run *run) *runHead {
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
-		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Holdups.Paused.IsZero(), Retries: run.items.due.len(), Limited: t.Holdups.AgentsText("", now) != "", AtOnce: t.AtOnce(),
+		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Holdups.Paused.IsZero(), Retries: run.items.due.len(), Limited: t.Holdups.AgentsText("", now) != "", OnHold: t.Holdups.Map.On() || t.Holdups.Queue.On(), AtOnce: t.AtOnce(),
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, items.Unchanged, items.KindCounts),
 		Now:  t.Now(journal.ShortRun(run.id), now, items, run.items.due.first()),
 	}
