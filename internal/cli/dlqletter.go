@@ -51,11 +51,11 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
 		}
 	}
-	if n := len(l.History); n > 0 {
-		i.Label = l.History[n-1].Label
-	}
 	x := i.last
 	i.CorrelationID, i.Step, i.StepLabel, i.ExitCode = x.CorrelationID, x.Step, x.StepLabel, x.ExitCode
+	if n := len(l.History); n > 0 { // the last is the letter, whose data has the exit status in older journals only
+		i.Label, i.ExitCode = l.History[n-1].Label, cmp.Or(x.ExitCode, l.History[n-1].ExitCode)
+	}
 	i.Worktree, i.Branch, i.Log, i.Eligible = x.Worktree, x.Branch, x.Log, x.Eligible
 	if len(l.Item) == 0 {
 		i.Data = json.RawMessage("null")

@@ -320,13 +320,15 @@ func TestStackAfterResume(t *testing.T) {
 			t.Error("another attempt was made")
 		}
 		var l mapper.Letter
+		var message string
 		for _, e := range r.of(event.ItemFinished) {
+			message = e.Message
 			if err := json.Unmarshal(e.Data, &l); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !strings.Contains(l.Stack, "panicking") || !strings.Contains(l.Message, "boom") {
-			t.Errorf("the dead letter says %q with the stack %q", l.Message, l.Stack)
+		if !strings.Contains(l.Stack, "panicking") || !strings.Contains(message, "boom") {
+			t.Errorf("the dead letter says %q with the stack %q", message, l.Stack)
 		}
 	})
 }

@@ -87,7 +87,8 @@ commands:
 
 // TestFactsWithoutTheNewKeys: a run without those keys records the same facts, byte for
 // byte, as the program did before these keys existed. Facts of runs in virtual time are
-// kept in testdata/facts; the program before same_error wrote them.
+// kept in testdata/facts; the program before same_error wrote them, but for what the data of
+// failures repeated of their facts, which was taken out since.
 func TestFactsWithoutTheNewKeys(t *testing.T) {
 	t.Parallel()
 	for name, text := range keptFlows {

@@ -128,12 +128,19 @@ type Letter struct {
 
 	CorrelationID string    `json:"correlation_id"`
 	Attempt       int       `json:"attempt"`
-	At            time.Time `json:"at"` // when it began
-	DurationMS    int64     `json:"duration_ms"`
+	At            time.Time `json:"at,omitzero"` // when it began
+	DurationMS    int64     `json:"duration_ms,omitempty"`
 	Step          string    `json:"step,omitempty"`
 	StepLabel     string    `json:"step_label,omitempty"`
-	ExitCode      int       `json:"exit_code"`
+	ExitCode      int       `json:"exit_code,omitempty"`
 	Eligible      bool      `json:"eligible"` // to be run again
+}
+
+// beside is a letter without what its fact says itself: class, message, exit status, when the
+// attempt began and how long it took. Older journals have these twice.
+func (l Letter) beside() Letter {
+	l.Class, l.Message, l.Exit, l.At, l.DurationMS, l.ExitCode = "", "", 0, time.Time{}, 0, 0
+	return l
 }
 
 // Due is the data of item_handler_due: all that a handler reads, so that it
@@ -353,7 +360,7 @@ func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
 	}
 	fact.Class, fact.Message, fact.ExitCode = l.Class, l.Message, l.ExitCode
 	if x.Recorder.Detailed() {
-		fact.Data = step.Data(l)
+		fact.Data = step.Data(l.beside())
 	}
 	return l
 }

@@ -100,5 +100,5 @@ func (x *Map) Halt(why policy.StopReason) { x.machine.Halt(why) }
 func Lost(it event.Item, name string, attempt int, why string) event.Event {
 	l := Letter{Failure: failure.Failure{Class: ClassRecovery, Message: why}, CorrelationID: name, Attempt: attempt}
 	return event.Event{Type: event.ItemFinished, Phase: phase, Item: it.ID, Index: it.Index, Status: event.DeadLettered, Attempts: attempt,
-		Class: l.Class, Message: l.Message, Data: step.Data(l)}
+		Class: l.Class, Message: l.Message, Data: step.Data(l.beside())}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -457,4 +458,26 @@ func TestEarlierAgentLeavesPause(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestALetterRepeatsNothing: what the fact of a failed attempt says itself is not in its data,
+// and what a handler reads is whole.
+func TestALetterRepeatsNothing(t *testing.T) {
+	e := &ending{Ending: broken("no"), a: Attempt{Item: event.Item{ID: "i1", Index: 1}, Number: 2}, took: time.Second}
+	x := newTest(t, 1, policy.Config{MaxParallel: 1}, &memory{left: -1}, &table{}, &reads{})
+	for _, fate := range []policy.Fate{policy.ItemRetry, policy.ItemDeadLettered} {
+		fact, _ := x.fact(e, &policy.Verdict{Fate: fate}, time.Time{})
+		if fact.Class == "" || fact.Message != "no" || fact.DurationMS != 1000 {
+			t.Errorf("%+v", fact)
+		}
+		for _, name := range []string{"class", "message", "exit", "at", "duration_ms", "exit_code"} {
+			if strings.Contains(string(fact.Data), `"`+name+`":`) {
+				t.Errorf("%s is in the data too: %s", name, fact.Data)
+			}
+		}
+	}
+	_, due := x.fact(e, &policy.Verdict{Fate: policy.ItemHandled}, time.Time{})
+	if l := due.due.Letter; l.Class == "" || l.Message != "no" || l.Attempt != 2 || l.DurationMS != 1000 {
+		t.Errorf("%+v", l)
+	}
 }

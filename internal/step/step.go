@@ -440,8 +440,8 @@ func (x *Executor) failedData(s *workflow.Step, out Outcome, f *failure.Failure,
 // needs to see the failure as this one does.
 type attemptData struct {
 	ran
-	Stdout  string    `json:"stdout"`
-	Stderr  string    `json:"stderr"`
+	Stdout  string    `json:"stdout,omitempty"`
+	Stderr  string    `json:"stderr,omitempty"`
 	At      time.Time `json:"at"`
 	Exit    int       `json:"exit,omitempty"`    // of the result
 	Session string    `json:"session,omitempty"` // of an agent
