@@ -67,6 +67,9 @@ func (o *initOptions) run() (err error) {
 	path := filepath.Join(o.dir, name)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
+		if o.file != "" {
+			return usagef("%s is there already, and was left alone; give another name: bide init FILE", path)
+		}
 		return fmt.Errorf("%s is there already, and was left alone; give another directory: bide init DIR", path)
 	}
 	if err != nil {

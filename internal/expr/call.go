@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,12 +34,20 @@ func (p *parser) keywordAsValue(word string) error {
 	return p.fail(save, "a value is missing before %q", word)
 }
 
+// ofGitHub says what does here what functions of GitHub Actions do there.
+var ofGitHub = map[string]string{
+	"success":   "a step runs when those before it have succeeded: leave it out",
+	"failure":   "what follows a failure stands in on_failure: of the step that may fail, or under finally:",
+	"always":    "what follows any end of the run stands under finally:",
+	"cancelled": "what follows any end of the run stands under finally:",
+}
+
 func (p *parser) parseCall(start int, name string) (node, error) {
 	name = strings.ToLower(name)
 	f, ok := functions[name]
 	if !ok {
 		return nil, &SyntaxError{Offset: start, Message: fmt.Sprintf("there is no function %q", name),
-			Suggestion: diag.DidYouMean(name, slices.Sorted(maps.Keys(functions)))}
+			Suggestion: cmp.Or(ofGitHub[name], diag.DidYouMean(name, slices.Sorted(maps.Keys(functions))))}
 	}
 	var args []node
 	kept := len(p.refs)

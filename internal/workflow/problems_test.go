@@ -210,6 +210,8 @@ func TestWhereAndWhatToDo(t *testing.T) {
 		{"commands: [{shell: a, retry: {max: 3s}}]", "unknown-key", "flow.yml:1:31", `did you mean "max_delay"?`},
 		{"commands: [{shell: a, max_retries: 3}]", "unknown-key", "flow.yml:1:23", `did you mean "retry"?`},
 		{"commands: [{shell: a, on_error: b}]", "unknown-key", "flow.yml:1:23", `did you mean "on_failure"?`},
+		{"commands: [{shell: a, when: always()}]", "bad-expression", "flow.yml:1:29", `stands under finally:`},
+		{"commands: [{shell: a, when: success()}]", "bad-expression", "flow.yml:1:29", `leave it out`},
 		{"commands: [{shell: a, depends_on: b}]", "unknown-key", "flow.yml:1:23", `steps run in their order`},
 		{"on: push\ncommands: [{shell: a}]", "unknown-key", "flow.yml:1:1", `there are no triggers`},
 		{"map: {foreach: [a], agent_template: [{shell: a}]}", "missing-key", "flow.yml:1:6", `did you mean "input" where it says "foreach"?`},
