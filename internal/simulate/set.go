@@ -19,7 +19,7 @@ import (
 // Set changes values in the text of a workflow file. Each change is PATH=VALUE:
 // the path as it is in the file, such as commands[0].retry.attempts or
 // map.max_parallel, whose first part may also be the name or the id of a step;
-// the value as in YAML. What the path leads to is made where it is not there.
+// a key may have another spelling than in the file; the value as in YAML. What the path leads to is made where it is not there.
 // The error names every change that cannot be made.
 func Set(src []byte, changes []string) ([]byte, error) {
 	if len(changes) == 0 {
@@ -167,8 +167,8 @@ func split(path string) (parts []string) {
 	return parts
 }
 
-// child is what a part of a path leads to. A key that is not there is made
-// where it may be.
+// child is what a part of a path leads to. A key may be there in another spelling. One that
+// is not there is made where it may be.
 func child(at *yaml.Node, part string, make bool) *yaml.Node {
 	if at.Kind == yaml.AliasNode {
 		at = at.Alias
@@ -180,9 +180,9 @@ func child(at *yaml.Node, part string, make bool) *yaml.Node {
 		}
 		return at.Content[i]
 	}
-	if at.Kind == yaml.MappingNode {
-		for i := 0; i < len(at.Content); i += 2 {
-			if at.Content[i].Value == part {
+	for _, is := range []func(string, string) bool{func(a, b string) bool { return a == b }, workflow.SameKey} {
+		for i := 0; at.Kind == yaml.MappingNode && i < len(at.Content); i += 2 {
+			if is(at.Content[i].Value, part) {
 				return at.Content[i+1]
 			}
 		}

@@ -62,6 +62,21 @@ func Fields() []FieldInfo {
 	return all
 }
 
+// SameKey reports whether two keys are spellings of one, in some map of the language.
+func SameKey(a, b string) bool {
+	for _, t := range tables {
+		if f, ok := t.field(a); ok {
+			if f.as != "" && f.read == nil {
+				f, _ = t.field(f.as)
+			}
+			if f != nil && slices.Contains(f.spellings, a) && slices.Contains(f.spellings, b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // optionFields are the keys by which a map may have some options.
 func optionFields(rows []*option.Row) []field {
 	var fs []field

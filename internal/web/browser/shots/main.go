@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/url"
@@ -136,6 +137,7 @@ type shot struct {
 
 func shots(m made) []shot {
 	step := "?" + url.Values{"path": {"commands[1]"}}.Encode()
+	fewer := url.Values{"set": {"upload.retry.attempts=3"}}.Encode()
 	return []shot{
 		{"runs", "/", true},
 		{"timeline", "/runs/" + m.release, true},
@@ -147,7 +149,7 @@ func shots(m made) []shot {
 		{"graph", "/runs/" + m.pages + "/graph", true},
 		{"graph-steps", "/runs/" + m.release + "/graph", false},
 		{"retries", "/runs/" + m.items + "/retries", true},
-		{"foresight", "/runs/" + m.items + "/foresight", true},
+		{"foresight", "/runs/" + m.release + "/foresight?" + fewer, true},
 		{"file", "/runs/" + m.release + "/file", false},
 		{"compare", "/compare?a=" + m.earlier + "&b=" + m.release, true},
 		{"missing", "/runs/01NOTHING", false},
@@ -182,6 +184,20 @@ func pictures(ctx context.Context, address, out, format string, m made) error {
 	return nil
 }
 
+// answered waits until a page says no longer that its answer follows.
+func answered(ctx context.Context) error {
+	for range 600 {
+		follows, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`/ follows?\./.test(document.querySelector("p.notice")?.textContent)`, chromedp.EvalAwaitPromise))
+		if err == nil && !follows {
+			return nil
+		}
+		if err := chromedp.Do(ctx, chromedp.Sleep(100*time.Millisecond)); err != nil { // the page comes anew
+			return err
+		}
+	}
+	return errors.New("no answer after a minute")
+}
+
 // take takes one picture of what the window shows.
 func take(ctx context.Context, address string, width, height int64, theme, format, file string) error {
 	var picture []byte
@@ -193,7 +209,14 @@ func take(ctx context.Context, address string, width, height int64, theme, forma
 			return err
 		}),
 		chromedp.Navigate(address),
-		chromedp.Sleep(900*time.Millisecond),
+		chromedp.Sleep(900*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	if err := answered(ctx); err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	err = chromedp.Do(ctx,
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			p := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormat(format)}
 			if format == "webp" {
