@@ -487,17 +487,21 @@ func TestPowerCutAtTheEnd(t *testing.T) {
 	for range 3 {
 		add(t, j, event.Event{Type: event.Note, Message: strings.Repeat("m", 5000)})
 	}
-	defer func(f func(*os.File) error) { syncDatabase = f }(syncDatabase)
-	var synced map[string][]byte // what is there when the database is synced
-	syncDatabase = func(f *os.File) error {
-		synced = filesOf(t, j.Dir())
-		return syncFile(f)
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	j.connMu.Lock()
+	whole, err := j.checkpoint()
+	j.connMu.Unlock()
+	if err != nil || !whole {
+		t.Fatal(whole, err)
+	}
+	synced := filesOf(t, j.Dir()) // the database is, and the log is still there
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	last := filesOf(t, j.Dir())
-	if _, is := last[dbName+walSuffix]; is || synced == nil {
+	if _, is := last[dbName+walSuffix]; is {
 		t.Error("the log was not folded into the database")
 	}
 	for what, files := range map[string]map[string][]byte{
@@ -525,6 +529,7 @@ func TestPowerCutAtTheEnd(t *testing.T) {
 		}
 	}
 
+	defer func(f func(*os.File) error) { syncDatabase = f }(syncDatabase)
 	broken := errors.New("the disk is gone")
 	syncDatabase = func(f *os.File) error {
 		if f.Name() != j.path {
@@ -541,6 +546,34 @@ func TestPowerCutAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullAtTheEnd: a run whose log does not fit into the database, as the disk is full, has
+// ended as it has; the log stays, and whoever continues has all of it.
+func TestFullAtTheEnd(t *testing.T) {
+	s := newStore(t)
+	cmd, out := startChild(t, "brimful", s.Dir)
+	text, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	run := strings.TrimSpace(string(text))
+	if _, is := filesOf(t, s.dir(run))[dbName+walSuffix]; !is {
+		t.Error("the log is gone")
+	}
+	j, err := s.Open(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, j.Events(t.Context(), 1, EventFilter{})); n != manyNotes {
+		t.Errorf("%d events of %d are there for who continues", n, manyNotes)
+	}
+	if err := j.Close(); err != nil {
 		t.Error(err)
 	}
 }

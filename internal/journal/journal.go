@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
-	sqlite3 "modernc.org/sqlite/lib"
+	"modernc.org/sqlite"
 )
 
 const (
@@ -40,10 +40,9 @@ type Journal struct {
 
 	lock *lock
 	wal  *os.File // our own handle on the database's log, to sync it
-	// database is one on the database, once that has to be synced. It is closed after SQLite's:
-	// to close it takes SQLite's locks away.
-	database *os.File
-	sync     func(*os.File) error
+	// former is one on the database, of a run that a process before this one had.
+	former *os.File
+	sync   func(*os.File) error
 	// outputs are files that have to be on the disk before what is committed is; guarded
 	// by mu.
 	outputs []string
@@ -164,9 +163,13 @@ func (r *Reader) giveLog(ctx context.Context) error {
 	return errors.Join(err, c.Close())
 }
 
-// syncFormer syncs what a process before this one wrote and did not sync.
-func (j *Journal) syncFormer() error {
-	if err := errors.Join(j.sync(j.wal), j.syncDatabase()); err != nil {
+// syncFormer syncs what a process before this one wrote and did not sync. The handle on
+// the database stays open as long as the journal: to close it would take SQLite's locks away.
+func (j *Journal) syncFormer() (err error) {
+	if j.former, err = os.Open(j.path); err != nil {
+		return err
+	}
+	if err := errors.Join(j.sync(j.wal), syncDatabase(j.former)); err != nil {
 		return diskError(j.path, "sync", err)
 	}
 	return syncDir(filepath.Dir(j.path))
@@ -428,9 +431,10 @@ func (j *Journal) shut() error {
 	}
 	errs = append(errs, j.db.Close())
 	if j.conn != nil {
-		errs = append(errs, j.fold(), j.conn.Close())
+		j.fold()
+		errs = append(errs, j.conn.Close())
 	}
-	for _, f := range []*os.File{j.wal, j.database} {
+	for _, f := range []*os.File{j.wal, j.former} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -439,29 +443,25 @@ func (j *Journal) shut() error {
 }
 
 // fold leaves one file of a run that has ended: the database, without a log and its index,
-// in the mode in which whoever reads it makes none. Where somebody reads at this moment,
-// the log stays. The order is what a power cut asks for: the log is on the disk, then the
-// database with all of it, then the log goes. The mode is a few bytes of the first sector,
-// and either is right for a database whose log is gone.
-func (j *Journal) fold() error {
+// in the mode in which whoever reads it makes none. The order is what a power cut asks for:
+// SQLite syncs the log, then the database with all of it, and then the log goes. The mode is
+// a few bytes of the first sector, and either is right for a database whose log is gone.
+// Where somebody reads at this moment, or the disk is full or broken, the log stays, and with
+// it all that the run has recorded: that is no failure of the run.
+func (j *Journal) fold() {
+	keepLog := func(mode int) { _, _ = j.conn.(sqlite.FileControl).FileControlPersistWAL("main", mode) } // fails for no file that is open
+	keepLog(1)
 	if j.wal == nil || !errors.Is(j.Err(), ErrClosed) {
-		return nil // after a failure all stays as it is
+		return // after a failure all stays as it is
 	}
-	if err := execSQL(j.conn, "PRAGMA synchronous = OFF"); err != nil { // syncs are ours
-		return err
+	if execSQL(j.conn, normal) != nil {
+		return
 	}
-	whole, err := j.checkpoint()
-	if err != nil || !whole {
-		return errors.Join(err, execSQL(j.conn, normal))
+	if whole, err := j.checkpoint(); err != nil || !whole {
+		return
 	}
-	if err := j.syncDatabase(); err != nil {
-		return errors.Join(err, execSQL(j.conn, normal))
-	}
-	err = execSQL(j.conn, "PRAGMA journal_mode = MEMORY")
-	if code(err) == sqlite3.SQLITE_BUSY {
-		return nil
-	}
-	return err
+	keepLog(0)
+	_ = execSQL(j.conn, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY") // somebody reads
 }
 
 // checkpoint copies the log into the database; whole is false where a reader does not let it
@@ -474,14 +474,4 @@ func (j *Journal) checkpoint() (whole bool, err error) {
 	row := make([]driver.Value, 3) // whether somebody was in the way; frames in the log, and of them in the database
 	err = rows.Next(row)
 	return integer(row[0]) == 0 && row[1] == row[2], errors.Join(err, rows.Close())
-}
-
-// syncDatabase syncs the database file.
-func (j *Journal) syncDatabase() (err error) {
-	if j.database == nil {
-		if j.database, err = os.OpenFile(j.path, os.O_RDWR, 0); err != nil {
-			return err
-		}
-	}
-	return syncDatabase(j.database)
 }

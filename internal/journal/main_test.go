@@ -98,6 +98,8 @@ func child(mode, dir string) error {
 		return forever(j)
 	case "limited":
 		return limited(j)
+	case "brimful":
+		return fullAtTheEnd(j)
 	}
 	return fmt.Errorf("no mode %q", mode)
 }
@@ -140,6 +142,32 @@ func noRoomToOpen(s *Store) error {
 	d, ok = errors.AsType[*DiskError](err)
 	fmt.Println(ok && d.Full, errors.As(err, new(*DamagedError)), err)
 	return nil
+}
+
+// manyNotes are more than fit into the database of a new run.
+const manyNotes = 50
+
+// fullAtTheEnd closes a journal whose files cannot grow any more.
+func fullAtTheEnd(j *Journal) error {
+	for range manyNotes {
+		if _, err := j.Record(event.Event{Type: event.Note, Message: strings.Repeat("x", 500)}); err != nil {
+			return err
+		}
+	}
+	if err := j.Sync(context.Background()); err != nil {
+		return err
+	}
+	info, err := os.Stat(j.path)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := uint64(info.Size())
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	fmt.Println(j.Run())
+	return j.Close()
 }
 
 // limited appends until the limit on the size of files stops it.

@@ -146,9 +146,14 @@ func (s *slots) remove() error {
 	if s.path == "" {
 		return nil
 	}
-	err := removeSlots(filepath.Dir(s.path))
-	_ = os.Remove(filepath.Dir(s.path))
-	return err
+	dir := filepath.Dir(s.path)
+	if err := removeSlots(dir); err != nil {
+		return err
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) { // ENOTEMPTY is fs.ErrExist
+		return err
+	}
+	return nil
 }
 
 // removeSlots deletes both files in dir.

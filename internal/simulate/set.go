@@ -18,13 +18,25 @@ import (
 
 // Set changes values in the text of a workflow file. Each change is PATH=VALUE:
 // the path as it is in the file, such as commands[0].retry.attempts or
-// map.max_parallel, whose first part may also be the name or the id of a step;
-// a key may have another spelling than in the file; the value as in YAML. What the path leads to is made where it is not there.
-// The error names every change that cannot be made.
+// map.max_parallel, whose first part may also be the name or the id of a step; the
+// value as in YAML. What the path leads to is made where it is not there; where that
+// would be in vain, a key may have another spelling than in the file. The error names
+// every change that cannot be made.
 func Set(src []byte, changes []string) ([]byte, error) {
 	if len(changes) == 0 {
 		return src, nil
 	}
+	text, err := setKeys(src, changes, func(string, string) bool { return false })
+	if err != nil {
+		if other, err := setKeys(src, changes, workflow.SameKey); err == nil {
+			return other, nil
+		}
+	}
+	return text, err
+}
+
+// setKeys changes values, where same says which keys are spellings of one.
+func setKeys(src []byte, changes []string, same sameKey) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(src, &root); err != nil {
 		return nil, err
@@ -34,7 +46,7 @@ func Set(src []byte, changes []string) ([]byte, error) {
 	}
 	var errs []error
 	for _, c := range changes {
-		if err := set(root.Content[0], c); err != nil {
+		if err := set(root.Content[0], c, same); err != nil {
 			errs = append(errs, fmt.Errorf("--set %s: %w", c, err))
 		}
 	}
@@ -49,6 +61,9 @@ func Set(src []byte, changes []string) ([]byte, error) {
 	}
 	return b.Bytes(), inVain(src, b.Bytes(), changes)
 }
+
+// sameKey says whether two keys are spellings of one.
+type sameKey func(a, b string) bool
 
 // inVain is an error for changes that no run would heed: of a key that is none, or that
 // has no effect where it is.
@@ -99,7 +114,7 @@ func insideRetry(message string, changes []string) string {
 	return ""
 }
 
-func set(root *yaml.Node, change string) error {
+func set(root *yaml.Node, change string, same sameKey) error {
 	path, text, ok := strings.Cut(change, "=")
 	if !ok || path == "" {
 		return errors.New("write it as PATH=VALUE, such as fetch.retry.attempts=5")
@@ -108,7 +123,7 @@ func set(root *yaml.Node, change string) error {
 	if err := yaml.Unmarshal([]byte(text), &val); err != nil || len(val.Content) != 1 {
 		return fmt.Errorf("the value %q is no YAML", text)
 	}
-	at, rest, err := start(root, path)
+	at, rest, err := start(root, path, same)
 	if err != nil {
 		return err
 	}
@@ -116,7 +131,7 @@ func set(root *yaml.Node, change string) error {
 		at = at.Alias
 	}
 	for len(rest) > 0 {
-		next := child(at, rest[0], true)
+		next := child(at, rest[0], same, true)
 		if next == nil {
 			return fmt.Errorf("there is no %s in the file", rest[0])
 		}
@@ -127,9 +142,9 @@ func set(root *yaml.Node, change string) error {
 }
 
 // start is where a path begins: at a step of a name, or at the root.
-func start(root *yaml.Node, path string) (*yaml.Node, []string, error) {
+func start(root *yaml.Node, path string, same sameKey) (*yaml.Node, []string, error) {
 	parts := split(path)
-	if len(parts) > 1 && child(root, parts[0], false) == nil {
+	if len(parts) > 1 && child(root, parts[0], same, false) == nil {
 		for i := len(parts) - 1; i > 0; i-- { // a name may have a point in it
 			found := named(root, strings.Join(parts[:i], "."))
 			if len(found) > 1 {
@@ -169,7 +184,7 @@ func split(path string) (parts []string) {
 
 // child is what a part of a path leads to. A key may be there in another spelling. One that
 // is not there is made where it may be.
-func child(at *yaml.Node, part string, make bool) *yaml.Node {
+func child(at *yaml.Node, part string, same sameKey, make bool) *yaml.Node {
 	if at.Kind == yaml.AliasNode {
 		at = at.Alias
 	}
@@ -180,7 +195,7 @@ func child(at *yaml.Node, part string, make bool) *yaml.Node {
 		}
 		return at.Content[i]
 	}
-	for _, is := range []func(string, string) bool{func(a, b string) bool { return a == b }, workflow.SameKey} {
+	for _, is := range []sameKey{func(a, b string) bool { return a == b }, same} {
 		for i := 0; at.Kind == yaml.MappingNode && i < len(at.Content); i += 2 {
 			if is(at.Content[i].Value, part) {
 				return at.Content[i+1]

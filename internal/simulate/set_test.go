@@ -31,6 +31,10 @@ func TestSetInVain(t *testing.T) {
 			t.Errorf("%s: %v; it gives\n%s", change, err, text)
 		}
 	}
+	// Variables have names, and no spellings.
+	if text, err := Set([]byte("env: {max_attempts: x}\ncommands:\n  - shell: \"true\"\n"), []string{"env.attempts=y"}); err != nil || !strings.Contains(string(text), "max_attempts: x, attempts: y") {
+		t.Errorf("%v; it gives\n%s", err, text)
+	}
 	// What the file itself has in vain is not the change's.
 	if _, err := Set([]byte("commands:\n  - name: a\n    shell: \"true\"\n    atempts: 2\n"), []string{"a.timeout=5s"}); err != nil {
 		t.Error(err)
