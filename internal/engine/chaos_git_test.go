@@ -125,7 +125,7 @@ func (p *fatalPlan) file() string {
 	line("    - shell: echo end > out/${item.id}/end; %secho out-${item.id}", map[bool]string{true: "head -c 20000 /dev/zero | tr '\\0' x; "}[p.large])
 	if p.clash {
 		line("merge:\n  - shell: |\n      set -e")
-		line("      if [ -e \"$(git rev-parse --git-path MERGE_HEAD)\" ]; then { git show :2:both; git show :3:both; } | sort -u > both; git add -A; git commit -qm resolved; fi")
+		line("      if [ -e \"$(git rev-parse --git-path MERGE_HEAD)\" ]; then ours=$(git show :2:both); theirs=$(git show :3:both); printf '%%s\\n' \"$ours\" \"$theirs\" | sort -u > both; git add -A; git commit -qm resolved; fi")
 	}
 	line("reduce:\n  - shell: cp \"${map.results_file}\" $EV/results.jsonl; cat out/*/end | wc -l > total")
 	if p.totalCommits {
