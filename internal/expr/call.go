@@ -42,6 +42,12 @@ var ofGitHub = map[string]string{
 	"cancelled": "what follows any end of the run stands under finally:",
 }
 
+// WhenElsewhere says what does here what a word does in conditions of GitHub Actions, GitLab
+// and others; "" where it is no such word.
+func WhenElsewhere(word string) string {
+	return ofGitHub[strings.TrimPrefix(strings.Replace(word, "failed", "failure", 1), "on_")]
+}
+
 func (p *parser) parseCall(start int, name string) (node, error) {
 	name = strings.ToLower(name)
 	f, ok := functions[name]

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/pattern"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -50,6 +51,29 @@ func (t *Text) allForeign() (list []Foreign) {
 		at = end
 	}
 }
+
+// Braced is a name in two pairs of braces, {{ name }}, as Jinja and its kin have it.
+type Braced struct {
+	Text   string // with its braces
+	Name   string
+	Offset int
+}
+
+// Braced lists the names in two pairs of braces in the text, in order. What begins with a
+// dot or is no name, as in the templates of Go, is none.
+func (t *Text) Braced() (list []Braced) {
+	if !strings.Contains(t.src, "{{") {
+		return nil
+	}
+	for _, m := range braced().FindAllStringSubmatchIndex(t.src, -1) {
+		if m[0] == 0 || t.src[m[0]-1] != '$' && t.src[m[0]-1] != '{' {
+			list = append(list, Braced{t.src[m[0]:m[1]], t.src[m[2]:m[3]], m[0]})
+		}
+	}
+	return list
+}
+
+var braced = pattern.Lazy(`\{\{-?\s*([A-Za-z_]\w*(?:\.\w+)*)\s*(?:\|[^{}|]*)?-?\}\}`)
 
 // ForeignInShell is Foreign without those that a shell leaves alone: in single
 // quotes, in a here-document whose delimiter is quoted, in a comment.

@@ -176,7 +176,7 @@ func (d *decoder) actionless(o *object, s *Step) {
 	}
 	if mistaken, near := o.mistaken(names, foreignActions); mistaken != nil {
 		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).
-			Suggest("%s", cmp.Or(instead[mistaken.text], fmt.Sprintf("did you mean %q?", near)))
+			Suggest("%s", cmp.Or(writtenFor(stepTable, mistaken.text, o.n.get(mistaken.text), foreignActions[mistaken.text] != ""), fmt.Sprintf("did you mean %q?", near)))
 		o.skip(mistaken.text)
 		return
 	}
@@ -224,14 +224,14 @@ func (o *object) asAgent() (key *node, text string) {
 var foreignCommands = []string{"cmd", "run", "shell", "exec", "program", "argv", "script"}
 
 // foreignActions are the keys that others have for an action of ours.
-var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell", "delay": "initial_delay"}
+var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell", "exec": "shell", "delay": "initial_delay",
+	"loop": "foreach", "with_items": "foreach", "each": "foreach", "for_each": "foreach", "for": "foreach"}
 
 // foreignKeys are the keys that others have for keys that are no action. The first that the
 // place has is meant.
 var foreignKeys = map[string][]string{
 	"concurrency": {"max_parallel"}, "parallelism": {"max_parallel"}, "workers": {"max_parallel"}, "threads": {"max_parallel"},
-	"retries": {"attempts", "retry"}, "max_retries": {"attempts", "retry"}, "tries": {"attempts", "retry"}, "times": {"attempts"}, "count": {"attempts"},
-	"max": {"max_delay"}, "min": {"initial_delay"}, "wait": {"initial_delay"}, "interval": {"initial_delay"}, "on": {"retry_on"},
+	"tries": {"attempts", "retry"}, "times": {"attempts"}, "count": {"attempts"}, "max": {"max_delay"}, "min": {"initial_delay"}, "wait": {"initial_delay"}, "interval": {"initial_delay"}, "on": {"retry_on"},
 	"on_error": {"on_failure"}, "onerror": {"on_failure"}, "rescue": {"on_failure"},
 	"timeout": {"agent_timeout"}, "budget": {"item_budget"},
 }

@@ -147,6 +147,7 @@ func (d *decoder) check() {
 	d.unclosed()
 	d.bashisms()
 	d.knownNames()
+	d.checkBraced()
 	d.dataAsCode()
 	for _, u := range d.uses {
 		d.checkUse(u)
@@ -379,8 +380,13 @@ func (d *decoder) checkUse(u use) {
 	switch {
 	case u.path[0].Name == "steps" && dotted && d.names[u.path[1].Name] > 0:
 		p.Suggest("did you mean %q? the variable of a step is called as its id", u.path[1].Name+".output")
+	case d.stepCalled(u) != nil:
+		step := d.stepCalled(u)
+		p.Suggest("%s", step.asVariable(u))
 	case near != "" && slices.Contains(known, near):
 		p.Suggest("did you mean %q?", near+strings.TrimPrefix(u.path.String(), head))
+	case !dotted && !u.code && expr.WhenElsewhere(head) != "":
+		p.Suggest("%s", expr.WhenElsewhere(head))
 	case dotted:
 		p.Suggest("a step sets it with id: %s or capture: %s", nameFrom(head), nameFrom(head))
 	case ofShell && u.code && !strings.Contains(standIn, "-"):
@@ -391,6 +397,35 @@ func (d *decoder) checkUse(u use) {
 	if d.toRun && d.certain(u, head) {
 		p.Severity = diag.Error
 	}
+}
+
+// stepCalled is the step that a name of no variable is the label of, nil for none.
+func (d *decoder) stepCalled(u use) *Step {
+	name := u.path[0].Name
+	if (name == "steps" || name == "step") && len(u.path) > 1 {
+		name = u.path[1].Name
+	}
+	if d.labelled == nil {
+		d.labelled = map[string]*Step{}
+		Walk(d.file, func(s *Step) {
+			if _, ok := d.labelled[s.Name]; s.Name != "" && !ok {
+				d.labelled[s.Name] = s
+			}
+		})
+	}
+	return d.labelled[name]
+}
+
+// asVariable says how the output of a step that is meant by its label is written.
+func (s *Step) asVariable(u use) string {
+	member := "output"
+	if last := u.path[len(u.path)-1].Name; len(u.path) > 1 && slices.Contains(resultMembers, last) {
+		member = last
+	}
+	if s.ID != "" {
+		return fmt.Sprintf("write ${%s.%s}: a step has the name of its id in variables", s.ID, member)
+	}
+	return fmt.Sprintf("write id: %[1]s at the step of that name, in line %[2]d, and ${%[1]s.%[3]s} here", nameFrom(s.Name), s.Pos.Line, member)
 }
 
 // countedBefore says whether u is what a foreach of the file leaves behind.

@@ -30,6 +30,53 @@ func (d *decoder) noteForeign(n *node, t *template.Text) {
 	}
 }
 
+// noteBraced remembers a text with names in two pairs of braces; whether bide has the names
+// is known when the file is read.
+func (d *decoder) noteBraced(n *node, t *template.Text) {
+	if len(d.braced) < maxProblems && len(t.Braced()) > 0 {
+		d.braced = append(d.braced, foreign{n, t})
+	}
+}
+
+// checkBraced warns of {{ item }} and its kin for names that the file has. What is made for
+// another program is left alone: the content of a file, and commands of those that read such
+// templates.
+func (d *decoder) checkBraced() {
+	if len(d.braced) == 0 {
+		return
+	}
+	contents := map[*template.Text]bool{}
+	Walk(d.file, func(s *Step) {
+		if a, ok := s.Action.(*WriteFile); ok {
+			contents[a.Content] = true
+		}
+	})
+	told := map[diag.Pos]bool{}
+	for _, f := range d.braced {
+		if contents[f.t] || bracesOfOthers().MatchString(f.t.String()) {
+			continue
+		}
+		for _, b := range f.t.Braced() {
+			at := f.n.at(max(0, strings.Index(f.n.text, f.t.String())) + b.Offset)
+			if d.full() || told[at] || !d.hasBraced(b.Name) {
+				continue
+			}
+			told[at] = true
+			d.warnAt(at, "literal-placeholder", "%s is left as it is: nothing replaces it", short(b.Text)).Suggest("write ${%s}", b.Name)
+		}
+	}
+}
+
+// hasBraced reports whether bide has a variable for a name in two pairs of braces.
+func (d *decoder) hasBraced(name string) bool {
+	head, _, dotted := strings.Cut(name, ".")
+	return slices.Contains([]string{"item", "item_id", "item_index", "item_total", "item_json"}, head) || dotted && (head == "map" || head == "foreach") ||
+		slices.Contains(d.userNames, head)
+}
+
+// bracesOfOthers finds a program or a file that has {{ name }} of its own.
+var bracesOfOthers = pattern.Lazy(`(?i)ansible|jinja|\.j2\b|mustache|handlebars|liquid|helm|gomplate|tera\b|nunjucks|cookiecutter|copier|dbt\b`)
+
 // checkForeign reports those that were noted: in a shell where it would expand
 // them, in prompts and contents as what may be meant, everywhere else as errors.
 func (d *decoder) checkForeign() {

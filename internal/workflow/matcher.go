@@ -32,8 +32,9 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 			return []Matcher{{Name: name, Match: m}}
 		}
 		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))
-		if _, err := strconv.Atoi(n.text); err == nil {
-			p.Suggest("for an exit status write {exit_code: [%s]}", n.text)
+		if text := matcherElsewhere(name); text != "" {
+			p.Suggest("%s", text)
+			return nil
 		}
 		p.Near(name, matcherNames).Or("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
 		return nil
@@ -49,6 +50,38 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 		d.errorf(n, "unknown-matcher", "an empty matcher matches nothing").Suggest("write {pattern: '…'} or {exit_code: [1]}")
 	}
 	return list
+}
+
+// matcherElsewhere says what is written for what other programs retry on; "" where nothing
+// is known. name is in snake case.
+func matcherElsewhere(name string) string {
+	code := strings.TrimSpace(strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(name, "exit"), "_code"), " _:="))
+	switch n, err := strconv.Atoi(code); {
+	case err == nil && n >= 0 && n <= 255:
+		return fmt.Sprintf("for an exit status write {exit_code: [%d]}", n)
+	case err == nil && n == 429:
+		return "write rate_limit for the status of a server"
+	case err == nil && n >= 500 && n <= 599 || name == "5xx":
+		return "write server_error for the status of a server"
+	}
+	switch name {
+	case "all", "any", "always", "*", "error", "errors", "exception", "failure", "true":
+		return "leave it out: every error is retried"
+	case "never", "none", "false":
+		return "write attempts: 1"
+	}
+	for _, ending := range []string{"_error", "_exception"} {
+		switch stem := strings.TrimSuffix(name, ending); {
+		case stem == name:
+		case stem == "connection" || stem == "connect" || stem == "dns" || stem == "io":
+			return "write network"
+		case strings.HasSuffix(stem, "timeout") || stem == "timed_out":
+			return "write timeout"
+		case stem == "rate_limit" || stem == "throttling" || stem == "too_many_requests":
+			return "write rate_limit"
+		}
+	}
+	return ""
 }
 
 func (d *decoder) patternMatcher(key string, n *node) []Matcher {

@@ -50,6 +50,8 @@ type decoder struct {
 	outputNames         []string          // those that may be of them
 	judging             int               // > 0 inside a condition on what an attempt gave
 	foreign             []foreign         // texts with expressions of GitHub Actions
+	labelled            map[string]*Step  // steps by their labels, when somebody has asked
+	braced              []foreign         // texts with names in two pairs of braces
 	migration           *Migration        // nil where nobody asks for the present spelling
 	former              diag.List         // keys that the predecessor took without effect
 }
@@ -294,38 +296,6 @@ func (o *object) whyInert(f *field) string {
 	return o.what + " with these keys does not use it"
 }
 
-// instead says what does here what other programs have these keys for.
-var instead = map[string]string{
-	"notify": tellAtTheEnd, "notification": tellAtTheEnd, "notifications": tellAtTheEnd, "on_complete": tellAtTheEnd, "on_completion": tellAtTheEnd,
-	"skip_unchanged": skipItems, "skip_if_unchanged": skipItems, "incremental": skipItems, "memoize": skipItems,
-	"on_conflict": "an agent resolves a conflict in a step under merge:, when: ${merge.conflicts} (bide docs agents)",
-	"depends_on":  "steps run in their order, each when the one before it has succeeded",
-	"sleep":       "write shell: sleep 5", "wait": "write shell: sleep 5", "python": "write shell: python3 FILE", "node": "write shell: node FILE",
-	"jobs":  "bide migrate --job NAME writes a job as a workflow; or write its steps under commands:, each with shell: in the place of run:",
-	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
-	"on":   "there are no triggers: cron, a hook or a CI system starts bide run",
-	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",
-	"strategy":    "write a map over the values, with ${item} in its steps",
-	"retryPolicy": "write retry: with attempts, which counts all runs and so is limit + 1, and initial_delay, as 5s for intervalSec: 5", "retry_policy": "write retry: with attempts, which counts all runs and so is limit + 1, and initial_delay, as 5s for intervalSec: 5",
-	"continueOn": "write continue_on_error: true", "continue_on": "write continue_on_error: true",
-	"precondition": "write when: with a condition", "preconditions": "write when: with a condition",
-	"commit_message": "write commit_config: {message_template: …} beside auto_commit", "message_template": "write commit_config: {message_template: …} beside auto_commit",
-	"params":    "declare them under parameters:; --param NAME=VALUE gives them",
-	"handlerOn": "what follows any end stands under finally:", "handler_on": "what follows any end stands under finally:",
-	"repeatPolicy": "bide exec --until repeats a command, goal_seek a step until its score is reached", "repeat_policy": "bide exec --until repeats a command, goal_seek a step until its score is reached",
-	"timeoutSec": "write timeout: 30s", "timeout_sec": "write timeout: 30s",
-	"timeout-minutes": "write timeout: 5m", "executor": "steps run on this machine",
-	"schedule": "there is no schedule: cron or a timer starts bide run", "cron": "there is no schedule: cron or a timer starts bide run",
-}
-
-// units are what numbers under keys of other programs count.
-var units = map[string]string{"timeout-minutes": "m", "timeoutSec": "s", "timeout_sec": "s"}
-
-const (
-	tellAtTheEnd = "steps under finally: tell somebody how the run ended, by a command or http:"
-	skipItems    = "map.skip_unchanged leaves out the items of a map that are unchanged since an earlier run"
-)
-
 // foreignInputs maps words of foreach and of other tools for the items of a map to its key.
 var foreignInputs = map[string]string{"items": "input", "item": "input", "list": "input", "values": "input", "over": "input", "matrix": "input", "files": "input", "in": "input", "source": "input", "foreach": "input", "for_each": "input", "each": "input"}
 
@@ -344,10 +314,7 @@ func (o *object) unknown(key, value *node) {
 		names = append(names, t.keys()...)
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
-	if text, ok := instead[key.text]; ok && foreignKey(key.text, names) == "" {
-		if unit := units[key.text]; unit != "" && value.kind == intNode {
-			text = "write timeout: " + value.text + unit
-		}
+	if text := writtenFor(o.tables[0], key.text, value, foreignKey(key.text, names) != ""); text != "" {
 		p.Suggest("%s", text)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,6 +78,8 @@ func (d *decoder) count(n *node, key string, r *option.Row) (int, bool) {
 	}
 	i, p := d.integer(n, key, int(r.Least))
 	switch {
+	case p != nil && r.Name == "attempts" && slices.Contains([]string{"infinite", "infinity", "inf", "forever", "always", "-1"}, strings.ToLower(n.text)):
+		p.Suggest("write attempts: unlimited, deadline: 1h: something bounds them")
 	case p != nil && r.Name == "attempts":
 		p.Or("it counts all runs: 1 means no retry, 3 means two retries")
 	case p != nil:
@@ -134,6 +137,8 @@ func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	}
 	p := d.errorf(n, "bad-value", "%s cannot be %q", key, short(n.text))
 	switch hint := diag.DidYouMean(n.text, option.Jitters); {
+	case n.kind == floatNode || n.kind == intNode && n.text == "1":
+		p.Suggest("write jitter: factor, jitter_factor: %s", n.text)
 	case slices.Contains([]string{"yes", "on", "no", "off"}, n.text):
 		p.Suggest("write %v, or one of %s", n.text == "yes" || n.text == "on", strings.Join(option.Jitters, ", "))
 	case hint != "":
@@ -166,12 +171,31 @@ func (d *decoder) strategyName(n *node) (string, bool) {
 		return name, true
 	}
 	p := d.errorf(n, "bad-value", "there is no backoff %q", short(n.text))
-	suggestOneOf(p, n.text, option.Strategies)
+	switch value, err := strconv.ParseFloat(name, 64); {
+	case name == "constant" || name == "none" || name == "false":
+		p.Suggest("write backoff: fixed")
+	case name == "true":
+		p.Suggest("write backoff: exponential")
+	case err == nil && value >= 1:
+		p.Suggest("write backoff: exponential, base: %s", name)
+	default:
+		suggestOneOf(p, n.text, option.Strategies)
+	}
 	return "", false
 }
 
 // severalStrategies reports a map that does not name one strategy.
 func (d *decoder) severalStrategies(n *node) (string, bool) {
+	var parts []string
+	for _, p := range n.pairs {
+		if text, ok := strings.CutPrefix(writtenFor(backoffTable, p.key.text, p.val, false), "write "); ok {
+			parts = append(parts, text)
+		}
+	}
+	if len(parts) == len(n.pairs) {
+		d.errorf(n, "bad-value", "a backoff has no %q", short(n.pairs[0].key.text)).Suggest("write backoff: exponential, and beside it %s", strings.Join(parts, ", "))
+		return "", false
+	}
 	first := ""
 	for _, p := range n.pairs {
 		name, ok := d.strategyName(p.key)

@@ -208,7 +208,7 @@ func TestWhereAndWhatToDo(t *testing.T) {
 		{"commands: [{shell: a, retry: {times: 3}}]", "unknown-key", "flow.yml:1:31", `did you mean "attempts"?`},
 		{"commands: [{shell: a, retry: {on: [timeout]}}]", "unknown-key", "flow.yml:1:31", `did you mean "retry_on"?`},
 		{"commands: [{shell: a, retry: {max: 3s}}]", "unknown-key", "flow.yml:1:31", `did you mean "max_delay"?`},
-		{"commands: [{shell: a, max_retries: 3}]", "unknown-key", "flow.yml:1:23", `did you mean "retry"?`},
+		{"commands: [{shell: a, max_retries: 3}]", "unknown-key", "flow.yml:1:23", `write retry: {attempts: 4}, which counts the first run too`},
 		{"commands: [{shell: a, on_error: b}]", "unknown-key", "flow.yml:1:23", `did you mean "on_failure"?`},
 		{"commands: [{shell: a, when: always()}]", "bad-expression", "flow.yml:1:29", `stands under finally:`},
 		{"commands: [{shell: a, when: success()}]", "bad-expression", "flow.yml:1:29", `leave it out`},

@@ -49,6 +49,7 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 		return nil
 	}
 	d.noteForeign(n, t)
+	d.noteBraced(n, t)
 	if outputFile().MatchString(text) {
 		d.madeNames = true
 		for _, found := range outputName().FindAllStringSubmatch(text, -1) {
