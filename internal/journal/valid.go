@@ -19,7 +19,7 @@ func plain(eight []byte) bool {
 const longText = 512
 
 // valid is json.Valid. Outputs are long strings, in which that function takes a
-// step of its machine for each byte: what stands for itself is passed over, for
+// step of its machine for each byte: what stands for itself, or is an escape, is passed over, for
 // without it a text is JSON if and only if it is JSON with it. A map whose items print
 // 10 KB takes 5 % more processor time with json.Valid alone (median of 8 pairs).
 func valid(text []byte) bool {
@@ -37,23 +37,39 @@ func valid(text []byte) bool {
 			break
 		}
 		c := text[i]
-		if inside && c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		short = append(short, c)
 		switch {
 		case c == '"':
 			inside = !inside
-		case c == '\\' && inside:
-			// What is escaped is kept: of \u, the four digits as well.
-			n := 1
-			if i+1 < len(text) && text[i+1] == 'u' {
-				n = 5
+		case inside && c == '\\':
+			n := escape(text[i:])
+			if n == 0 {
+				return false
 			}
-			to := min(i+1+n, len(text))
-			short = append(short, text[i+1:to]...)
-			i = to - 1
+			i += n - 1
+			continue
+		case inside && c >= ' ':
+			continue
 		}
+		short = append(short, c)
 	}
 	return json.Valid(short)
 }
+
+// escape is how long the escape is with which a piece of a string of JSON begins, 0 if
+// there is none.
+func escape(text []byte) int {
+	if len(text) < 2 || text[0] != '\\' {
+		return 0
+	}
+	switch text[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(text) >= 6 && isHex(text[2]) && isHex(text[3]) && isHex(text[4]) && isHex(text[5]) {
+			return 6
+		}
+	}
+	return 0
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
