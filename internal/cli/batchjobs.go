@@ -329,6 +329,7 @@ func (j *jobs) show(index int, show shower) error {
 	for _, e := range steps {
 		var d struct {
 			Output, Stderr string
+			Raw            value.Raw
 			File           string `json:"output_file"`
 			StderrFile     string `json:"stderr_file"`
 		}
@@ -337,7 +338,9 @@ func (j *jobs) show(index int, show shower) error {
 				return fmt.Errorf("event %d: %w", e.Seq, err)
 			}
 		}
-		for _, s := range []struct{ stream, text, file string }{{"stdout", d.Output, d.File}, {"stderr", d.Stderr, d.StderrFile}} {
+		for _, s := range []struct{ stream, text, file string }{
+			{"stdout", d.Raw.Text("/output", d.Output), d.File}, {"stderr", d.Raw.Text("/stderr", d.Stderr), d.StderrFile},
+		} {
 			r, err := openOutput(s.stream, s.text, s.file)
 			if err == nil {
 				err = j.pass(e, s.stream, r, show)

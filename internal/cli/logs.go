@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 )
 
@@ -277,6 +278,7 @@ func (l *logPrinter) number(index, n int) int {
 func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 	var d struct {
 		Output, Stdout, Stderr string
+		Raw                    value.Raw
 		Failure                struct{ Stack string } // of a panic
 	}
 	if len(e.Data) > 0 {
@@ -291,7 +293,9 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 			return err
 		}
 	}
-	for _, s := range []struct{ stream, inline string }{{"stdout", cmp.Or(d.Output, d.Stdout)}, {"stderr", d.Stderr}} {
+	for _, s := range []struct{ stream, inline string }{
+		{"stdout", cmp.Or(d.Raw.Text("/output", d.Output), d.Raw.Text("/stdout", d.Stdout))}, {"stderr", d.Raw.Text("/stderr", d.Stderr)},
+	} {
 		if s.stream == "stderr" && l.f.raw {
 			continue
 		}

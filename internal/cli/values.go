@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/notyaml"
@@ -28,6 +29,8 @@ func givenValues(flag string, list []string, fileFlag, path string, once bool) (
 			errs = append(errs, fmt.Errorf("--%s %s: write it as NAME=VALUE%s", flag, text, hint))
 		case twice && once:
 			errs = append(errs, fmt.Errorf("--%s %s is given twice", flag, name))
+		case !utf8.ValidString(v):
+			errs = append(errs, fmt.Errorf("--%s %s: the value %q is no UTF-8, which the record of a run cannot have; write it in UTF-8, or give the path of a file that has it", flag, name, v))
 		default:
 			texts[name] = v
 		}

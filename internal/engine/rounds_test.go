@@ -143,6 +143,33 @@ var roundsFlows = map[string]roundsFlow{
 			return ""
 		},
 	},
+	"outputs and values that are no UTF-8": {
+		text: `secrets: {S: hush-hush-hush}
+env: {T: hush-hush-hush}
+commands:
+  - shell: printf "x\\377y$T"; printf 'e\376' >&2
+    capture: got
+  - shell: printf '%s' "${shell.output}${shell.stderr}" > $EV/last
+  - foreach: printf 'a\377\nb\376\n'
+    do:
+      - shell: printf '%s' "${item}"
+      - shell: printf '%s' "${item}${shell.output}" | tee $EV/round-${index}
+  - shell: printf 'out\375'; printf 'err\374' >&2; exit 3
+    on_failure: {shell: 'printf %s "${error.output}${error.stderr}" > $EV/failed'}
+  - shell: printf '%s' "${got}${got.stderr}${foreach.results[1].output}" > $EV/got
+`,
+		check: func(b *bench, _ []event.Event) string {
+			for name, want := range map[string]string{
+				"last": "x\xffyhush-hush-hushe\xfe", "round-0": "a\xffa\xff", "round-1": "b\xfeb\xfe",
+				"failed": "out\xfderr\xfc", "got": "x\xffyhush-hush-hushe\xfeb\xfeb\xfe",
+			} {
+				if got, err := os.ReadFile(filepath.Join(b.ev, name)); err != nil || string(got) != want {
+					return fmt.Sprintf("%s has %q, want %q: %v", name, got, want, err)
+				}
+			}
+			return ""
+		},
+	},
 	"iterations": {
 		text: "max_iterations: 4\ncommands:\n  - shell: echo ${workflow.iteration} >> $EV/log; test ${workflow.iteration} -ge 3 || echo x >> first.txt\n",
 		git:  true,

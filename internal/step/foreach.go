@@ -321,6 +321,7 @@ func (x *Executor) recordedValues(fact json.RawMessage, path string) ([]any, err
 	var d struct {
 		Vars    struct{ Values json.RawMessage }
 		Secrets environ.Seals
+		Raw     value.Raw
 	}
 	if err := json.Unmarshal(fact, &d); err != nil {
 		return nil, fmt.Errorf("the recorded values of %s: %w", path, err)
@@ -330,7 +331,9 @@ func (x *Executor) recordedValues(fact json.RawMessage, path string) ([]any, err
 	if err != nil || !ok {
 		return nil, fmt.Errorf("the recorded values of %s are no list: %v", path, err)
 	}
-	x.Values.Unseal(map[string]any{"values": list}, d.Secrets)
+	values := map[string]any{"values": list}
+	d.Raw.Put("/vars", values)
+	x.Values.Unseal(values, d.Secrets)
 	return list, nil
 }
 

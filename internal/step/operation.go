@@ -285,7 +285,7 @@ func (x *Executor) lastFailure(rec journal.StepRecord) Outcome {
 	}
 	d.Failure.Class, d.Failure.Message = rec.Class, rec.Message
 	out.Err = d.Failure
-	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Stdout, Stderr: d.Stderr, Session: d.Session, Summary: d.Summary, Full: d.Full}
+	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Raw.Text("/stdout", d.Stdout), Stderr: d.Raw.Text("/stderr", d.Stderr), Session: d.Session, Summary: d.Summary, Full: d.Full}
 	if d.StdoutLog != nil && x.readLog(*d.StdoutLog, &out.Result.Output) {
 		out.Result.OutputLog = d.StdoutLog
 	}

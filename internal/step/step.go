@@ -91,6 +91,8 @@ type Sealed struct {
 	// Kept are the texts in Vars that are in logs, by their places in it, where Vars has
 	// null.
 	Kept map[string]action.Log `json:"kept,omitempty"`
+	// Raw are the texts in the whole of the record that are no UTF-8.
+	Raw value.Raw `json:"raw,omitempty"`
 }
 
 // Seal masks the secrets in variables, for a record.
@@ -111,16 +113,18 @@ func (x *Executor) Seal(set map[string]any) (s Sealed) {
 	set, s.Kept = takeKept(set)
 	v, marks := x.Values.Seal(set)
 	s.Vars, s.Secrets = v.(map[string]any), marks
+	s.Raw.Add("/vars", s.Vars)
 	return s
 }
 
 // Open gives recorded variables with their secrets, and with the kinds of
 // numbers that they had.
 func (x *Executor) Open(s Sealed) map[string]any {
-	x.Values.Unseal(s.Vars, s.Secrets)
 	for name, v := range s.Vars {
 		s.Vars[name] = normalJSON(v)
 	}
+	s.Raw.Put("/vars", s.Vars)
+	x.Values.Unseal(s.Vars, s.Secrets)
 	x.putKept(s.Vars, s.Kept)
 	for _, name := range s.Last {
 		s.Vars[name] = s.Vars["last"]
@@ -232,6 +236,7 @@ func ended(rec journal.StepRecord) (d record, out Outcome, done bool, err error)
 	if len(rec.Data) > 0 {
 		err = json.Unmarshal(rec.Data, &d)
 	}
+	d.Output, d.Stderr = d.Raw.Text("/output", d.Output), d.Raw.Text("/stderr", d.Stderr)
 	out = Outcome{Status: rec.Status, Attempts: rec.Attempts, Tolerated: d.Tolerated, Unmended: d.Unmended, Recovered: d.Recovered, Incomplete: d.Incomplete}
 	return d, out, err != nil || rec.Status != event.Failed || d.Tolerated, err
 }
@@ -245,8 +250,9 @@ func TakenOver(rec journal.StepRecord) bool {
 
 // setAgain sets the variables that a step has set.
 func (x *Executor) setAgain(p Place, d *record) {
+	set := x.Open(d.Sealed)
 	d.putBack()
-	p.Scope.Apply(x.Open(d.Sealed))
+	p.Scope.Apply(set)
 }
 
 // resultOf is what the step's last attempt did, for those who read it after a
@@ -337,6 +343,8 @@ func (x *Executor) recordOf(p Place, out Outcome, mark int) *record {
 			d.Stderr = x.Filed(out.Result.Stderr)
 		}
 	}
+	d.Raw.Add("/output", d.Output)
+	d.Raw.Add("/stderr", d.Stderr)
 	return &d
 }
 
@@ -351,6 +359,7 @@ func (d *record) leaveOut(res action.Result) {
 	for name, text := range map[string][2]string{"output": {d.Output, res.Output}, "stderr": {d.Stderr, res.Stderr}} {
 		if last[name] == text[0] && text[0] == text[1] {
 			delete(last, name)
+			delete(d.Raw, "/vars/last/"+name)
 		}
 	}
 	d.Vars["last"] = last
@@ -433,6 +442,8 @@ func (x *Executor) failedData(s *workflow.Step, out Outcome, f *failure.Failure,
 			d.Stderr = x.text(out.Result.Stderr).String()
 		}
 	}
+	d.Raw.Add("/stdout", d.Stdout)
+	d.Raw.Add("/stderr", d.Stderr)
 	return &d
 }
 
@@ -451,6 +462,7 @@ type attemptData struct {
 	// these are the ends.
 	StdoutLog *action.Log `json:"stdout_log,omitempty"`
 	StderrLog *action.Log `json:"stderr_log,omitempty"`
+	Raw       value.Raw   `json:"raw,omitempty"` // what in Stdout and Stderr is no UTF-8
 	// Failure is without its class and message, which the event has.
 	Failure *failure.Failure `json:"failure"`
 }

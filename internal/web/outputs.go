@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // tried is one attempt of a step, with its outputs.
@@ -71,6 +72,7 @@ func (t *tried) prompt(r *journal.Reader) (text, error) {
 func (t *tried) find(r *journal.Reader) error {
 	var d struct {
 		Output, Stdout, Stderr string
+		Raw                    value.Raw
 		Value                  json.RawMessage
 	}
 	if len(t.Event.Data) > 0 {
@@ -79,9 +81,9 @@ func (t *tried) find(r *journal.Reader) error {
 		}
 	}
 	t.Streams = nil
-	inline := map[string]string{"stdout": d.Output, "stderr": d.Stderr, "value": string(d.Value)}
-	if inline["stdout"] == "" {
-		inline["stdout"] = d.Stdout
+	inline := map[string]string{
+		"stdout": cmp.Or(d.Raw.Text("/output", d.Output), d.Raw.Text("/stdout", d.Stdout)),
+		"stderr": d.Raw.Text("/stderr", d.Stderr), "value": string(d.Value),
 	}
 	root, err := os.OpenRoot(r.Dir())
 	if err != nil {

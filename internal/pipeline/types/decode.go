@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -50,12 +51,12 @@ func Decode(v any, t *Type) (any, error) {
 // the text itself, anything else JSON.
 func FromText(text string, t *Type) (any, error) {
 	if t.Kind == StringKind || t.Kind == OptionalKind && t.Elem.Kind == StringKind {
-		return text, nil
+		return Decode(text, t)
 	}
 	v, err := value.Parse([]byte(text))
 	if err != nil {
 		if t.Kind == UnionKind && hasMember(t, String) {
-			return text, nil
+			return Decode(text, String)
 		}
 		problem := "it is " + describe(text)
 		if !scalar(t) {
@@ -122,7 +123,10 @@ func describe(v any) string {
 func (d *decoder) decode(v any, t *Type, at *path) any {
 	switch t.Kind {
 	case StringKind:
-		if _, ok := v.(string); ok {
+		if text, ok := v.(string); ok {
+			if !utf8.ValidString(text) { // a journal, which is JSON, could not have it
+				return d.fail(at, "it is no UTF-8 text; write it in UTF-8, for example with iconv")
+			}
 			return v
 		}
 	case BooleanKind:

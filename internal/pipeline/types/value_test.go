@@ -118,6 +118,11 @@ func TestFromText(t *testing.T) {
 	if _, err := types.FromText("abc", types.Int); err == nil || !contains(err.Error(), `it is the string "abc"`) {
 		t.Error(err)
 	}
+	for _, typ := range []string{"String", "Optional<String>", "Int | String"} {
+		if v, err := types.FromText("x\xff", parse(t, typ)); err == nil || !contains(err.Error(), "it is no UTF-8 text") {
+			t.Errorf("%s: %q, %v", typ, v, err)
+		}
+	}
 	if _, err := types.FromText("abc", types.ListOf(types.Int)); err == nil || !contains(err.Error(), "it is no JSON; write it as in '[1]'") {
 		t.Error(err)
 	}
