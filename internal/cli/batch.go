@@ -52,7 +52,9 @@ type batchOptions struct {
 }
 
 // batchNames maps names of flags that people know from parallel and xargs to ours.
-var batchNames = map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "max-attempts": "attempts", "max-retries": "retry", "dryrun": "dry-run", "wd": "path", "workdir": "path"}
+var batchNames = map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "max-attempts": "attempts", "max-retries": "retry", "dryrun": "dry-run", "wd": "path", "workdir": "path",
+	"maximum-attempts": "attempts", "stop-after-attempt": "attempts", "max-tries": "attempts", "initial-interval": "initial-delay", "maximum-interval": "max-delay", "max-interval": "max-delay",
+	"backoff-factor": "base", "backoff-rate": "base", "backoff-coefficient": "base", "backoff-multiplier": "base"}
 
 func batchCmd(a *app) *cobra.Command {
 	o := &batchOptions{runFlags: runFlags{app: a}}
@@ -130,10 +132,22 @@ may.`,
 	return cmd
 }
 
+// listEndings are the endings of files that have a list of items more often than they are one.
+var listEndings = []string{".txt", ".list", ".lst", ".csv", ".tsv", ".jsonl"}
+
+// isFile reports whether a name is that of a file, in the directory of the commands.
+func isFile(dir, name string) bool {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // flagsBehind reads the flags that follow the pattern. Before ":::" and without a "--" they
 // are words of the command, as with parallel.
 func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
-	colons, dash := slices.Index(args, ":::"), slices.Index(args, "--")
+	colons, dash := slices.IndexFunc(args, func(w string) bool { return w == ":::" || w == "::::" }), slices.Index(args, "--")
 	if cmd.ArgsLenAtDash() >= 0 || colons >= 0 && (dash < 0 || dash > colons) {
 		return args, nil
 	}
@@ -151,6 +165,15 @@ func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
 // numbered is how parallel names the item of one of several lists.
 var numbered = pattern.Lazy(`^\{[0-9]+\}$`)
 
+// strange finds what other programs have for the item, and bide has not.
+var strange = pattern.Lazy(`\{\{-? *item(?:\.\w+)? *-?\}\}|\{item\}|\{= .* =\}|\{\.\.\}|\{\+/\}`)
+
+// assigned finds a text of another language that has a variable of that name.
+var assigned = pattern.Lazy(`\bitem\s*(?:=|:=|in\b)|f["']`)
+
+// numberedWord finds it as a word of a text.
+var numberedWord = pattern.Lazy(`(?:^|[\s"'=/])(\{[1-9]\})(?:$|[\s"'/.;])`)
+
 // read splits the arguments into GLOB, the command after the dash, and the items after :::.
 func (f *batchOptions) read(args []string, dash int) error {
 	before, after := args, []string(nil)
@@ -158,6 +181,10 @@ func (f *batchOptions) read(args []string, dash int) error {
 		before, after = args[:dash], args[dash:]
 	}
 	cut := func(words []string) []string {
+		if i := slices.Index(words, "::::"); i >= 0 && len(words) == i+2 && !slices.Contains(words[:i], ":::") && f.argFile == "" {
+			f.argFile = words[i+1] // as parallel has it: the lines of a file
+			return words[:i]
+		}
 		i := slices.Index(words, ":::")
 		if i < 0 {
 			return words
@@ -174,7 +201,7 @@ func (f *batchOptions) read(args []string, dash int) error {
 		f.glob = before[0]
 	}
 	f.prefixed()
-	for _, w := range slices.Concat(f.args, args) {
+	for _, w := range slices.Concat(f.args, before, after) {
 		if w == "::::" || w == ":::+" || w == "::::+" || f.listed && slices.Contains(f.args, ":::") {
 			return usagef("there is one list of items: a single :::, -a FILE, a pattern, or standard input")
 		}
@@ -202,9 +229,18 @@ func (f *batchOptions) read(args []string, dash int) error {
 	case slices.ContainsFunc(append(f.Words, f.Command), func(w string) bool { return strings.Contains(w, "{%}") && !namesItem(w) }):
 		return usagef("{%%}, the number of the slot, is not supported")
 	}
-	for _, w := range f.Words {
+	for _, w := range append(f.Words, f.Command) {
+		found := strange().FindString(w)
 		if numbered().MatchString(w) && len(f.Words) > 1 {
-			return usagef("%s is not supported: there is one list of items; write {}", w)
+			found = w
+		} else if m := numberedWord().FindStringSubmatch(w); m != nil && found == "" && len(f.Words) == 1 {
+			found = m[1]
+		}
+		if assigned().MatchString(w) {
+			continue
+		}
+		if text, isText := f.aText(); found != "" && !(isText && namesItem(text)) && !hasPlaceholder(append(f.Words, f.Command)...) {
+			return usagef("%s is not supported: there is one list of items, and one item for each command; write {} for it", found)
 		}
 	}
 	if info, err := os.Stat(cmp.Or(f.Dir, ".")); err != nil || !info.IsDir() {
@@ -327,9 +363,16 @@ func (o *batchOptions) run(ctx context.Context) error {
 	}
 	if n == 0 {
 		if o.glob == "" || o.glob == "-" {
-			return errors.Join(usagef(`there is no item; nothing was run; items are lines of standard input, or follow ":::"`), os.Remove(list))
+			hint := ""
+			if last := len(o.Words) - 1; last > 0 && isFile(o.Dir, o.Words[last]) {
+				hint = "; for the lines of " + o.Words[last] + " write -a " + o.Words[last] + " before --"
+			}
+			return errors.Join(usagef(`there is no item; nothing was run; items are lines of standard input, or follow ":::"%s`, hint), os.Remove(list))
 		}
 		return errors.Join(usagef("%s%s; nothing was run", o.glob, cmp.Or(below(o.Dir, o.glob), ": no file matches")), os.Remove(list))
+	}
+	if n == 1 && slices.Contains(listEndings, filepath.Ext(o.glob)) && isFile(o.Dir, o.glob) {
+		o.tell("the item is the file %[1]s itself; its lines are items with -a %[1]s", o.glob)
 	}
 	src, err := o.workflow(list, retryConfig)
 	if err != nil {

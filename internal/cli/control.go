@@ -57,6 +57,7 @@ it, which you can do before or after the resume. A pipeline can only be stopped.
   bide control nightly parallel 2
   bide control last retry-now`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			args = runFirst(args)
 			if len(args) == 1 {
 				return usagef("ACTION is missing; write: %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
@@ -78,6 +79,19 @@ it, which you can do before or after the resume. A pipeline can only be stopped.
 	return cmd
 }
 
+// runFirst puts the name of a run before the action where it follows it, as in pause RUN; the
+// number stays at the end.
+func runFirst(args []string) []string {
+	known := func(i int) bool { return slices.Contains(controls, args[i]) }
+	switch {
+	case len(args) == 2 && known(0) && !known(1) && args[0] != journal.Parallel:
+		return []string{args[1], args[0]}
+	case len(args) == 3 && args[0] == journal.Parallel && !known(1):
+		return []string{args[1], args[0], args[2]}
+	}
+	return args
+}
+
 // namesNoRun says that the arguments of control begin with an action.
 func namesNoRun(args []string) bool {
 	if !slices.Contains(controls, args[0]) && formerly["bide control "+args[0]] == "" {
@@ -88,6 +102,9 @@ func namesNoRun(args []string) bool {
 
 // controlOf reads the request for a run.
 func controlOf(args []string) (journal.ControlRequest, error) {
+	if name, n, ok := strings.Cut(args[0], "="); ok && name == journal.Parallel && len(args) == 1 {
+		args = []string{name, n}
+	}
 	do := args[0]
 	q := journal.ControlRequest{PID: os.Getpid(), Time: time.Now(), Do: do}
 	switch {
@@ -103,7 +120,7 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 		return q, usagef("parallel needs a number; write: bide control RUN parallel N")
 	}
 	var err error
-	if q.Parallel, err = strconv.Atoi(args[1]); err != nil || q.Parallel < 1 {
+	if q.Parallel, err = readCount(args[1]); err != nil {
 		return q, usagef("parallel is %q; it must be %s", args[1], someCount)
 	}
 	return q, nil

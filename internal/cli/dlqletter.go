@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // letterInfo is a dead letter, with what list, export and show share.
@@ -170,6 +171,9 @@ func (n *filterNames) err() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(n.unseen)) {
 		hint := cmp.Or(diag.DidYouMean(name, append(slices.Sorted(maps.Keys(n.known)), letterNames()...)), "see bide dlq --help")
+		if _, isClass := driver.MatcherByName(name); isClass || name == "exit" || name == "conflict" || name == "agent" {
+			hint = fmt.Sprintf("for a class write class == %q", name)
+		}
 		errs = append(errs, fmt.Errorf("--filter: no dead letter and no item has %s; %s", visible(name), hint))
 	}
 	return misused(errs...)

@@ -77,6 +77,8 @@ func (o *limitsOptions) read(args []string) error {
 	}
 	o.do = args[0]
 	switch {
+	case formerly["bide limits "+o.do] != "":
+		return usagef("the action %s is not known; %s", o.do, formerly["bide limits "+o.do])
 	case !slices.Contains(limitActions, o.do):
 		return usageError{unknownWord("the action", o.do, limitActions)}
 	case o.do == "set" && len(args) < 3:

@@ -206,6 +206,10 @@ func (o *runsOptions) run(ctx context.Context) error {
 			list[i].Message = "held up: " + s.Trouble
 		}
 	}
+	if len(list) == 0 && len(status) > 0 && !o.json {
+		o.tell("no run has this status; bide runs lists all of them, with theirs")
+		return nil
+	}
 	return answer(&o.streams, list, o.printRuns)
 }
 

@@ -186,7 +186,8 @@ func alsoNamed(fs *pflag.FlagSet, names map[string]string) {
 }
 
 // retryNames maps names that other tools have for flags of a retry to ours.
-var retryNames = map[string]string{"delay": "initial-delay", "max-attempts": "attempts", "times": "attempts", "tries": "attempts", "max-retries": "retry",
+var retryNames = map[string]string{"maximum-attempts": "attempts", "stop-after-attempt": "attempts", "max-tries": "attempts", "initial-interval": "initial-delay",
+	"maximum-interval": "max-delay", "max-interval": "max-delay", "backoff-rate": "base", "backoff-coefficient": "base", "backoff-multiplier": "base", "delay": "initial-delay", "max-attempts": "attempts", "times": "attempts", "tries": "attempts", "max-retries": "retry",
 	"backoff-factor": "base", "factor": "base", "multiplier": "base"}
 
 // oldFlag is a flag under its old name.
@@ -204,6 +205,15 @@ func (f *oldFlag) Set(text string) error {
 // someCount describes the values of a positive count.
 const someCount = "a whole number of at least 1"
 
+// readCount reads a whole number of at least 1. A sign is none: +2 means two more elsewhere.
+func readCount(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err == nil && (n < 1 || text[0] == '+') {
+		err = errors.New("it must be at least 1, without a sign")
+	}
+	return n, err
+}
+
 // countFlag is a flag for a whole number of at least 1; n keeps its value if the flag is not
 // set.
 type countFlag struct{ n *int }
@@ -219,10 +229,7 @@ func (f *countFlag) Type() string { return "int" }
 
 // Set reads a number.
 func (f *countFlag) Set(text string) error {
-	n, err := strconv.Atoi(text)
-	if err == nil && n < 1 {
-		err = errors.New("it must be at least 1")
-	}
+	n, err := readCount(text)
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,11 @@ func (s *Settings) withhold(run string, given map[string]string) error {
 		return &WithheldError{run, missing}
 	}
 	for name := range given {
+		_, asValue := s.Params[name]
+		_, fromFile := s.ParamFile[name]
+		if !slices.Contains(s.Withheld, name) && !asValue && !fromFile {
+			return &action.InputError{Err: fmt.Errorf("run %s was started without a parameter %s: --param is for parameters that the file keeps secret; other data for a dead letter stands in the file that --data names", run, name)}
+		}
 		if !slices.Contains(s.Withheld, name) {
 			return &action.InputError{Err: fmt.Errorf("run %s continues with its parameter %s as it was recorded: --param is for parameters that the file keeps secret", run, name)}
 		}

@@ -3,11 +3,13 @@ package expr
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
@@ -81,6 +83,13 @@ func (p *parser) unexpected() error {
 		err.Suggestion = "did you mean &&?"
 	case c == '|':
 		err.Suggestion = "did you mean ||?"
+	case c == '~':
+		err.Suggestion = "write =~ for a regular expression"
+	case c == ':':
+		left, right := strings.TrimSpace(p.src[:p.pos]), strings.Trim(strings.TrimSpace(p.src[p.pos+1:]), `"'`)
+		if scanName(left, 0, true) == len(left) && left != "" && scanName(right, 0, true) == len(right) && right != "" {
+			err.Suggestion = fmt.Sprintf("write %s == %q", left, right)
+		}
 	default:
 		known := []string{"and", "or", "not in", "in", "contains", "starts_with", "ends_with", "matches", "is null", "is not null"}
 		err.Suggestion = diag.DidYouMean(p.peekWord(), known)
@@ -446,7 +455,15 @@ func (p *parser) parseNumber() (node, error) {
 	s := numberRE().FindString(p.src[p.pos:])
 	end := p.pos + len(s)
 	if s == "" || end < len(p.src) && scanName(p.src, end, true) > end {
-		return nil, p.fail(p.pos, "a value is expected here, not %s", quoteAt(p.src, p.pos))
+		err := &SyntaxError{Offset: p.pos, Message: "a value is expected here, not " + quoteAt(p.src, p.pos)}
+		word := p.src[p.pos:]
+		if i := strings.IndexAny(word, " )&|"); i >= 0 {
+			word = word[:i]
+		}
+		if d, wrong := duration.Parse(word); wrong == nil && s != "" {
+			err.Suggestion = "a time is a number of seconds here: write " + strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+		}
+		return nil, err
 	}
 	p.pos = end
 	s = strings.TrimPrefix(s, "+")

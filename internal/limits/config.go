@@ -178,6 +178,10 @@ func (p *parser) pairs(n *yaml.Node, what, example string) func(func(key, val *y
 	}
 }
 
+// limitWords maps words that others have for the keys of a limit to ours.
+var limitWords = map[string]string{"concurrency": "slots", "max_parallel": "slots", "parallel": "slots", "max": "slots", "jobs": "slots", "workers": "slots", "size": "slots",
+	"rps": "rate", "rpm": "rate", "throttle": "rate", "rate_limit": "rate", "cooldown": "pause"}
+
 // limitKeys are the keys of a limit.
 var limitKeys = []string{"slots", "rate", "pause", "queue"}
 
@@ -210,7 +214,12 @@ func (p *parser) limit(name, settings *yaml.Node) (Limit, bool) {
 				p.errorf(val, "bad-value", "queue is %q; the only order is fifo: the longest wait goes first, and priority counts as extra waiting time", val.Value).Suggest("write queue: fifo, or leave it out")
 			}
 		default:
-			p.errorf(key, "unknown-key", "unknown key %q", key.Value).Near(key.Value, limitKeys).Or("a limit has %s", strings.Join(limitKeys, ", "))
+			problem := p.errorf(key, "unknown-key", "unknown key %q", key.Value)
+			if ours := limitWords[key.Value]; ours != "" {
+				problem.Suggest("did you mean %q?", ours)
+				continue
+			}
+			problem.Near(key.Value, limitKeys).Or("a limit has %s", strings.Join(limitKeys, ", "))
 		}
 	}
 	if len(*p.problems) == before && l.Slots == 0 && l.Rate == 0 && !l.Shared {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,11 @@ func Set(home, name string, settings []string) error {
 	for _, s := range settings {
 		key, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return fmt.Errorf("%q is no setting; write KEY=VALUE, for example slots=4", s)
+			example := "slots=4"
+			if n, err := strconv.Atoi(s); err == nil && n > 0 {
+				example = "slots=" + s
+			}
+			return fmt.Errorf("%q is no setting; write KEY=VALUE, for example %s", s, example)
 		}
 		put(l, key, value)
 	}

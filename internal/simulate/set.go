@@ -83,7 +83,7 @@ func inVain(before, after []byte, changes []string) error {
 	for message, p := range ignored(after) {
 		if _, known := was[message]; !known {
 			text := "--set: " + strings.TrimSuffix(message, "; it is ignored")
-			if hint := cmp.Or(insideRetry(message, changes), p.Suggestion); hint != "" {
+			if hint := cmp.Or(insideRetry(message, changes), ofModel(changes), p.Suggestion); hint != "" {
 				text += "; " + hint
 			}
 			errs = append(errs, errors.New(text))
@@ -109,6 +109,26 @@ func insideRetry(message string, changes []string) string {
 				key = "attempts"
 			}
 			return "write " + path[:at] + ".retry." + key
+		}
+	}
+	return ""
+}
+
+// ofModel says where failures and times stand, for a change that would set them in the file;
+// "" where none does.
+func ofModel(changes []string) string {
+	for _, c := range changes {
+		path, _, _ := strings.Cut(c, "=")
+		at := strings.LastIndexByte(path, '.')
+		if at < 0 {
+			continue
+		}
+		step := path[:at]
+		switch path[at+1:] {
+		case "failures", "failure_rate", "failure_probability", "fail", "error_rate":
+			return "how often it fails is in a model: write steps: {" + step + ": {failures: {network: 0.1}}} into a file, and name it with --model FILE"
+		case "latency", "duration", "cost":
+			return "what an attempt takes is in a model: write steps: {" + step + ": {latency: 2s}} into a file, and name it with --model FILE"
 		}
 	}
 	return ""

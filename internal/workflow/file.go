@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -25,7 +26,10 @@ func (d *decoder) decode(n *node) {
 		return
 	}
 	if n.kind != mapNode {
-		d.wrong(n, "a workflow file", "a list of steps or a map").Suggest("for example: commands: [{shell: make test}]")
+		p := d.wrong(n, "a workflow file", "a list of steps or a map").Suggest("for example: commands: [{shell: make test}]")
+		if bytes.HasPrefix(f.Source, []byte("#!")) {
+			p.Suggest("this is a script, which bide exec --attempts 3 -- ./FILE runs; a step of a workflow runs it as shell: ./FILE")
+		}
 		return
 	}
 	o, _ := d.object(n, fileTable) // it is a map

@@ -75,6 +75,7 @@ func (f Flag) problem(p diag.Problem) error {
 var onCommandLine = strings.NewReplacer(
 	"; a bare number is in seconds", "", ", or a bare number of seconds without quotes", "",
 	"{pattern: '…'} or {exit_code: [1]}", "pattern:RE or exit_code:N",
+	"{pattern: '", "'pattern:", "'}", "'", "{exit_code: [", "exit_code:", "]}", "",
 	"deadline: 1h", "--deadline 1h")
 
 // node is the value of a flag as a file would have it.

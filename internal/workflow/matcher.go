@@ -36,7 +36,10 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 			p.Suggest("%s", text)
 			return nil
 		}
-		p.Near(name, matcherNames).Or("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
+		if p.Near(name, matcherNames); p.Suggestion == "" && strings.Contains(strings.TrimSpace(n.text), " ") && !strings.Contains(n.text, "'") {
+			p.Suggest("for a text in the output write {pattern: '%s'}", short(n.text))
+		}
+		p.Or("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
 		return nil
 	}
 	o, ok := d.object(n, matcherTable)

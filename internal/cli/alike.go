@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// alike is what other programs call flags that several commands of ours have.
+type alike struct {
+	flag   string // the flag of ours that a command must have; "": any command
+	typ    string // and its type; "": any
+	theirs string // what others write, with blanks between
+	write  string // what is to be written here; CMD is the command
+}
+
+// alikes has the first row for a flag and a command.
+var alikes = []alike{
+	{"attempts", "", "-r --num-retries --retry-count", "write: --retry N, or --attempts N with the first attempt counted"},
+	{"attempts", "", "--backoff-limit", "write: --retry N for N retries after the first attempt"},
+	{"attempts", "", "--restart", "write: --attempts 5, or --attempts unlimited --deadline 1h, for a command that is run again until it succeeds"},
+	{"initial-delay", "", "--interval-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
+	{"initial-delay", "", "--wait-fixed", "write: --backoff fixed --initial-delay 1s"},
+	{"initial-delay", "", "--wait-random --random-wait", "write: --backoff fixed --initial-delay 1s --jitter full"},
+	{"backoff", "", "--wait-exponential --exponential-backoff --retry-backoff", "write: --backoff exponential"},
+	{"max-delay", "", "--max-wait --max-backoff --retry-backoff-max --max-sleep", "write: --max-delay 30s"},
+	{"jitter", "", "--no-jitter", "write: --jitter none"},
+	{"jitter", "", "--retry-jitter --random --random-jitter", "write: --jitter full"},
+	{"deadline", "", "--retry-max-time --active-deadline-seconds --stop-after-delay --max-duration", deadlineForAll},
+	{"timeout", "", "--timeout-minutes --timeout-seconds --time-limit --max-execution-time --kill-after", "write: --timeout 5m, for each attempt"},
+	{"retry-on", "", "--autoretry-for --retry-on-exception --retry-on-error --retry-errors --error-equals", "write: --retry-on network, or another class, exit_code:N or pattern:RE"},
+	{"retry-on", "", "--retry-connrefused", "write: --retry-on network"},
+	{"retry-on", "", "--retry-all-errors", "every error is retried where --retry-on does not choose: leave it out"},
+	{"abort-on", "", "--non-retryable-error-types --non-retryable-errors --no-retry-on --give-up-on --stop-on --except", "write: --abort-on exit_code:N or pattern:RE"},
+
+	{"fail-fast", "", "--halt-on-error --exit-on-error --stop-on-error --stop-on-first-failure --max-failures", "write: --fail-fast"},
+	{"allow-failed-items", "", "--keep-going --continue-on-error --ignore-errors --no-fail-fast", "the other items run where one fails: leave it out; --allow-failed-items makes the exit status 0"},
+	{"keep-order", "", "--ordered --in-order --sequential-output --preserve-order", "write: --keep-order, or -k"},
+	{"arg-file", "", "--file --items --items-file --from-file --input-file --lines-from", "write: -a FILE for the lines of a file"},
+	{"max-parallel", "", "-j --jobs --parallel --concurrency --workers --threads --max-procs --procs --parallelism --max-concurrency -P", "write: --max-parallel N"},
+	{"path", "", "--cwd --workdir --working-directory --chdir --dir --directory", "write: --path DIR, or -p DIR"},
+	{"limit", "stringSlice", "--rate --rate-limit --limit-rate --throttle --rps", "write: --limit NAME, of which bide limits set NAME rate=50/1m says how many begin in a time"},
+
+	{"json", "bool", "--format --output -o --output-format", "write: --json; other forms are made of it, as by jq"},
+	{"limit", "int", "-n --lines --count --max --head --tail --last", "write: --limit N"},
+	{"follow", "", "--watch -w --tail-follow", "write: --follow, or -f"},
+	{"status", "", "--failed --only-failed --failed-only --state", "write: --status failed,completed_with_failures, or --status interrupted"},
+	{"item", "", "--items --ids --id --only --index", "write: --item ITEM, which may be given several times"},
+	{"item", "", "--job --task", "write: --item ITEM"},
+	{"older-than", "", "--since --before --age --until --days --keep-days", "write: --older-than 2d"},
+	{"seeds", "", "--iterations --count --trials --samples --repeat --simulations -r", "write: --seeds N"},
+	{"model", "", "--probability --chaos --latency --duration --outage --failure-model --faults -p", "write a model, steps: {\"*\": {failures: {network: 0.1}, latency: 2s}}, and name it with --model FILE: bide docs simulate"},
+	{"yes", "", "--assume-yes --no-confirm --non-interactive --auto-approve", "write: --yes, or -y"},
+	{"quiet", "", "-s --silent --no-output", "write: --quiet, or -q"},
+	{"progress", "", "--no-progress", "write: --progress none"},
+	{"param", "", "-e --env --var --vars --extra-vars", "write: --param NAME=VALUE for a parameter of the file; steps have the environment of bide, so NAME=VALUE before bide sets a variable"},
+	{"", "", "--run --run-id --id", "the run is an argument: CMD RUN"},
+	{"", "", "--latest --last", "the newest run is meant where none is named: CMD"},
+}
+
+// alikeHint is what to write for a flag that other programs have; "" if nothing is known.
+func alikeHint(cmd *cobra.Command, flag string) string {
+	if cmd.Name() == "batch" {
+		if text := formerly["bide exec "+flag]; text != "" && !strings.Contains(text, "bide exec") {
+			return text
+		}
+	}
+	for _, row := range alikes {
+		if f := cmd.Flags().Lookup(row.flag); row.flag != "" && (f == nil || row.typ != "" && f.Value.Type() != row.typ) {
+			continue
+		}
+		if row.flag == "" && !strings.Contains(cmd.Use, "RUN") {
+			continue
+		}
+		for their := range strings.FieldsSeq(row.theirs) {
+			if their == flag {
+				return strings.ReplaceAll(row.write, "CMD", cmd.CommandPath())
+			}
+		}
+	}
+	return ""
+}
+
+// hintOf is what to write in place of a word or a flag; "" if nothing is known about it.
+func hintOf(cmd *cobra.Command, word string) string {
+	known := formerly[cmd.CommandPath()+" "+word]
+	if known == "" && strings.HasPrefix(word, "-") {
+		return alikeHint(cmd, word)
+	}
+	if _, err := strconv.Atoi(word); err == nil && cmd.CommandPath() == "bide dlq" {
+		return "write: bide dlq show " + word + ", or bide dlq retry " + word
+	}
+	return cmp.Or(known, formerly[cmd.CommandPath()+" WORD"])
+}
