@@ -170,6 +170,25 @@ commands:
 			return ""
 		},
 	},
+	"numbers as they were written": {
+		text: `commands:
+  - shell: printf '{"id":9007199254740993,"large":12345678901234567890,"beyond":1e400,"price":1.50,"list":[0.1e1,-0]}'
+    capture: got
+    capture_format: json
+  - shell: printf 3.0
+    capture: number
+    capture_format: number
+  - shell: echo between
+  - shell: printf '%s %s %s' '${got}' ${got.id} ${number} > $EV/got
+`,
+		check: func(b *bench, _ []event.Event) string {
+			const want = `{"beyond":1e400,"id":9007199254740993,"large":12345678901234567890,"list":[0.1e1,-0],"price":1.50} 9007199254740993 3.0`
+			if got, err := os.ReadFile(filepath.Join(b.ev, "got")); err != nil || string(got) != want {
+				return fmt.Sprintf("got has %q, want %q: %v", got, want, err)
+			}
+			return ""
+		},
+	},
 	"iterations": {
 		text: "max_iterations: 4\ncommands:\n  - shell: echo ${workflow.iteration} >> $EV/log; test ${workflow.iteration} -ge 3 || echo x >> first.txt\n",
 		git:  true,

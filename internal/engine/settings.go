@@ -18,7 +18,7 @@ type Settings struct {
 	Args        []string          `json:"args,omitempty"`
 	Files       []string          `json:"files,omitempty"`
 	Params      map[string]string `json:"params,omitempty"`
-	ParamFile   map[string]any    `json:"param_file,omitempty"`
+	ParamFile   value.Object      `json:"param_file,omitempty"`
 	Profile     string            `json:"profile,omitempty"`
 	MaxParallel int               `json:"max_parallel,omitempty"`
 	Canary      int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
@@ -39,8 +39,8 @@ type Settings struct {
 	// engine does not read it.
 	Batch json.RawMessage `json:"batch,omitempty"`
 	// Inputs and Manifest are those of a pipeline.
-	Inputs   map[string]any `json:"inputs,omitempty"`
-	Manifest string         `json:"manifest,omitempty"`
+	Inputs   value.Object `json:"inputs,omitempty"`
+	Manifest string       `json:"manifest,omitempty"`
 	// Hidden says that secrets are in the texts of the run, which are recorded
 	// without them: a resume reads the files.
 	Hidden bool `json:"hidden,omitempty"`
@@ -51,7 +51,7 @@ type Settings struct {
 
 // given are the values that the run was started with, as JSON; nil where there are none.
 func (s Settings) given() (json.RawMessage, error) {
-	all := maps.Clone(s.ParamFile)
+	all := map[string]any(maps.Clone(s.ParamFile))
 	for name, v := range s.Params {
 		value.Put(&all, name, any(v))
 	}

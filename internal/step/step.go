@@ -83,8 +83,8 @@ type record struct {
 
 // Sealed is variables as they are recorded: with their secrets masked.
 type Sealed struct {
-	Vars    map[string]any `json:"vars,omitempty"`
-	Secrets environ.Seals  `json:"secrets,omitempty"` // what is masked in Vars
+	Vars    value.Object  `json:"vars,omitempty"`
+	Secrets environ.Seals `json:"secrets,omitempty"` // what is masked in Vars
 	// Last are the names of more variables that are what the variable last is: a
 	// step's result goes by the kind of its action and by its id as well.
 	Last []string `json:"last,omitempty"`
@@ -113,23 +113,20 @@ func (x *Executor) Seal(set map[string]any) (s Sealed) {
 	set, s.Kept = takeKept(set)
 	v, marks := x.Values.Seal(set)
 	s.Vars, s.Secrets = v.(map[string]any), marks
-	s.Raw.Add("/vars", s.Vars)
+	s.Raw.Add("/vars", v)
 	return s
 }
 
-// Open gives recorded variables with their secrets, and with the kinds of
-// numbers that they had.
+// Open gives recorded variables with their secrets.
 func (x *Executor) Open(s Sealed) map[string]any {
-	for name, v := range s.Vars {
-		s.Vars[name] = normalJSON(v)
-	}
-	s.Raw.Put("/vars", s.Vars)
-	x.Values.Unseal(s.Vars, s.Secrets)
-	x.putKept(s.Vars, s.Kept)
+	vars := map[string]any(s.Vars)
+	s.Raw.Put("/vars", vars)
+	x.Values.Unseal(vars, s.Secrets)
+	x.putKept(vars, s.Kept)
 	for _, name := range s.Last {
-		s.Vars[name] = s.Vars["last"]
+		vars[name] = vars["last"]
 	}
-	return s.Vars
+	return vars
 }
 
 // Step executes one step, or takes over what an earlier life of the run
@@ -279,18 +276,6 @@ func (x *Executor) resultOf(d *record) (res action.Result, err error) {
 		}
 	}
 	return res, nil
-}
-
-func normalJSON(v any) any {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return v
-	}
-	got, err := value.Parse(b)
-	if err != nil {
-		return v
-	}
-	return got
 }
 
 // ended records how a step ended, with what it has set since a mark in its scope.
