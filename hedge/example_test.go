@@ -58,7 +58,7 @@ func ExampleDo() {
 func ExampleNew() {
 	_, err := hedge.New(hedge.Config{Quantile: 95})
 	fmt.Println(err)
-	// Output: hedge: Quantile is 95; it must be between 0 and 1, or 0 for 0.95
+	// Output: hedge: Quantile is 95; it must be between 0 and 1, where 0.99 is 99 %, or 0 for 0.95
 }
 
 // For a variable of a package, whose settings are in the text of the program.

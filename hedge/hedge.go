@@ -94,7 +94,7 @@ func New(c Config) (*Hedge, error) {
 		}
 	}
 	problem(c.Delay < 0, "Delay is %v; it must be positive, or 0 to learn it", c.Delay)
-	problem(!(c.Quantile >= 0 && c.Quantile < 1), "Quantile is %v; it must be between 0 and 1, or 0 for 0.95", c.Quantile)
+	problem(!(c.Quantile >= 0 && c.Quantile < 1), "Quantile is %v; it must be between 0 and 1, where 0.99 is 99 %%, or 0 for 0.95", c.Quantile)
 	problem(c.Max < 0, "Max is %d; it must be 1 or more, or 0 for 1", c.Max)
 	problem(!(c.Ratio >= 0 && c.Ratio <= 1), "Ratio is %v; it must be from 0 to 1, or 0 for 0.05", c.Ratio)
 	if err := errors.Join(problems...); err != nil {

@@ -188,8 +188,8 @@ func Must(l *Limit, err error) *Limit {
 // Concurrency lets n attempts run at once. It panics if n is less than 1; [New]
 // returns an error in its place.
 func Concurrency(n int) *Limit {
-	if n == 0 {
-		n = -1 // in a Config 0 is no concurrency at all
+	if n == 0 { // in a Config 0 is no concurrency at all
+		panic(fmt.Errorf("limit: Concurrency is 0; it must be from 1 to %d", maxSlots))
 	}
 	return Must(New(Config{Concurrency: n}))
 }
@@ -197,8 +197,11 @@ func Concurrency(n int) *Limit {
 // Rate lets n attempts begin at once and then n in each per, evenly. It panics if
 // one of the two is not positive; [New] returns an error in its place.
 func Rate(n int, per time.Duration) *Limit {
-	if n == 0 || per == 0 {
-		n = -1
+	switch { // in a Config 0 is no rate at all, or a second
+	case n == 0:
+		panic(errors.New("limit: Rate is 0; it must be positive"))
+	case per == 0:
+		panic(errors.New("limit: Per is 0s; it must be positive"))
 	}
 	return Must(New(Config{Rate: n, Per: per}))
 }

@@ -246,14 +246,16 @@ func TestImpossibleLimits(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]func(){
-		"no slot": func() { limit.Concurrency(0) },
-		"no rate": func() { limit.Rate(0, sec) },
-		"no time": func() { limit.Rate(1, 0) },
+		"Concurrency is 0;":  func() { limit.Concurrency(0) },
+		"Concurrency is -1;": func() { limit.Concurrency(-1) },
+		"Rate is 0;":         func() { limit.Rate(0, sec) },
+		"Per is 0s;":         func() { limit.Rate(1, 0) },
+		"Per is -1s;":        func() { limit.Rate(1, -sec) },
 	} {
 		func() {
 			defer func() {
-				if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), "must be") {
-					t.Errorf("%s: the panic is %v", name, err)
+				if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), name+" it must be") {
+					t.Errorf("%q is not in the panic %v", name, err)
 				}
 			}()
 			f()

@@ -215,7 +215,7 @@ func (c Config) Validate() error {
 	}
 	problem(c.Timeout < 0, "Timeout is %v; it must be positive, or 0 for the default", c.Timeout)
 	problem(c.Lease < 0, "Lease is %v; it must be positive, or 0 for Timeout", c.Lease)
-	problem(!(c.FailureRate >= 0 && c.FailureRate <= 1), "FailureRate is %v; it must be from 0.0 to 1.0", c.FailureRate)
+	problem(!(c.FailureRate >= 0 && c.FailureRate <= 1), "FailureRate is %v; it must be from 0.0 to 1.0, where 0.5 is 50 %%", c.FailureRate)
 	if !(c.SlowRate >= 0 && c.SlowRate <= 1) || c.SlowCall < 0 {
 		problem(c.SlowCall < 0, "SlowCall is %v; it must be positive, or 0 for none", c.SlowCall)
 		problem(!(c.SlowRate >= 0 && c.SlowRate <= 1), "SlowRate is %v; it must be from 0.0 to 1.0", c.SlowRate)
