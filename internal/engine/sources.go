@@ -30,9 +30,9 @@ type ChangedError struct {
 
 func (e *ChangedError) Error() string {
 	if e.AsRecorded {
-		return fmt.Sprintf("%s has changed since the run began:\n%s\nits secrets are not recorded, so that it cannot be used as it was: put it back, or leave out --as-recorded", e.Path, e.Diff)
+		return fmt.Sprintf("%s has changed since the run began:\n%s\nits secrets are not recorded, so that it cannot be used as it was: put it back, or leave out --as-recorded", files.Below(e.Path), e.Diff)
 	}
-	return fmt.Sprintf("%s has changed since the run began:\n%s\nto continue with the file as it is now, add --force", e.Path, e.Diff)
+	return fmt.Sprintf("%s has changed since the run began:\n%s\nto continue with the file as it is now, add --force", files.Below(e.Path), e.Diff)
 }
 
 // recordedOptions takes the settings and the file that the run was started
@@ -75,7 +75,7 @@ func recordedPipeline(h journal.Header, opt Options) (*dataflow.Pipeline, error)
 	if err != nil {
 		return nil, err
 	}
-	p, problems := dataflow.Load(h.Path, opt.Manifest, read)
+	p, problems := dataflow.Load(shownPath(h, opt), opt.Manifest, read)
 	return p, problems.Err()
 }
 
@@ -86,8 +86,18 @@ func recordedFile(h journal.Header, opt Options) (*workflow.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, problems := workflow.Load(h.Path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: opt.Profile, ReadFile: read})
+	f, problems := workflow.Load(shownPath(h, opt), workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: opt.Profile, ReadFile: read})
 	return f, errOf(f, problems)
+}
+
+// shownPath is the name by which messages of a resumed run call its file: as from the working
+// directory, like those of the first process. A part of a run on another machine has the name
+// that is recorded.
+func shownPath(h journal.Header, opt Options) string {
+	if opt.Part != nil {
+		return h.Path
+	}
+	return files.Below(h.Path)
 }
 
 // sources says what the file of a run and those that it is composed with are
@@ -113,7 +123,7 @@ func sources(h journal.Header, opt Options) (func(path string) ([]byte, error), 
 // recordedText reads files as a run has recorded them.
 func recordedText(h journal.Header) func(path string) ([]byte, error) {
 	return func(path string) ([]byte, error) {
-		if path == h.Path {
+		if path == h.Path || files.Absolute(path) == h.Path {
 			return h.Source, nil
 		}
 		for _, name := range []string{files.Absolute(path), path} { // older records have paths as they were written

@@ -141,3 +141,16 @@ func Absolute(path string) string {
 	}
 	return path
 }
+
+// Below is the path of a file as it is named from the working directory, where it is in or
+// below that; the path itself elsewhere.
+func Below(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsAbs(path) && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

@@ -207,3 +207,18 @@ func TestReadIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestBelow(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for path, want := range map[string]string{
+		filepath.Join(dir, "a.yml"):        "a.yml",
+		filepath.Join(dir, "sub", "a.yml"): filepath.Join("sub", "a.yml"),
+		filepath.Dir(dir) + "/a.yml":       filepath.Dir(dir) + "/a.yml",
+		"sub/a.yml":                        "sub/a.yml",
+	} {
+		if got := files.Below(path); got != want {
+			t.Errorf("Below(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
