@@ -222,13 +222,14 @@ func (a *app) keepShow(ctx context.Context, sum *engine.Summary) {
 }
 
 // shownTypes are the run's own events that show needs, beside the state.
-var shownTypes = []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.PhaseFinished, event.Note, event.RunControlled, event.ItemsCompared, event.WidthChanged}
+var shownTypes = []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.PhaseStarted, event.PhaseFinished, event.Note, event.RunControlled, event.ItemsCompared, event.WidthChanged}
 
 // foldShow computes it from the events, and returns what holds up a run that can continue.
 func foldShow(ctx context.Context, r *journal.Reader) (s *shown, h timeline.Holdups, err error) {
 	s = &shown{}
 	own := ownEvents{shown: s, steps: map[string]*stepInfo{}, unmerged: -1, took: map[string]int64{}}
 	o, err := r.Outcome(ctx, func(f *journal.Fact) error {
+		defer func() { own.last = f.Nanos() }()
 		if f.Index() != 0 || !slices.Contains(shownTypes, f.Type()) {
 			return nil
 		}
@@ -277,6 +278,9 @@ func foldShow(ctx context.Context, r *journal.Reader) (s *shown, h timeline.Hold
 	}
 	if s.Proof, err = totalsOf(ctx, r, st); err != nil {
 		return nil, h, err
+	}
+	if !running {
+		own.endPhase()
 	}
 	s.phases(st, own.took)
 	return s, h, s.listSteps(ctx, r, st, own.steps)
@@ -331,6 +335,8 @@ func (s *shown) phases(st *journal.State, spent map[string]int64) {
 		i := phaseInfo{Phase: name, Status: s.now(p.Status), Started: p.Started}
 		if !p.Started.IsZero() && !p.Finished.IsZero() {
 			i.DurationMS = max(spent[name], p.Finished.Sub(p.Started).Milliseconds(), 0)
+		} else if i.Status == event.Interrupted {
+			i.DurationMS = spent[name]
 		}
 		s.Phases = append(s.Phases, i)
 	}
@@ -353,6 +359,17 @@ type ownEvents struct {
 	unmerged int                  // position of the note of what the last process left unmerged; -1 for none
 	widths   timeline.Widths
 	took     map[string]int64 // by phase, its milliseconds in all processes of the run
+	open     string           // the phase that has begun and not ended in the present process of the run
+	since    time.Time        // when it began
+	last     int64            // the time of the last event, in nanoseconds since 1970
+}
+
+// endPhase ends a phase with the last event of a process that was killed or interrupted in it.
+func (o *ownEvents) endPhase() {
+	if o.open != "" {
+		o.took[o.open] += max(0, time.Unix(0, o.last).Sub(o.since).Milliseconds())
+	}
+	o.open = ""
 }
 
 func (o *ownEvents) apply(e event.Event) {
@@ -364,8 +381,13 @@ func (o *ownEvents) apply(e event.Event) {
 	}
 	o.widths.Apply(e)
 	switch e.Type {
+	case event.RunResumed:
+		o.endPhase()
+	case event.PhaseStarted:
+		o.open, o.since = e.Phase, e.Time
 	case event.PhaseFinished:
 		o.took[e.Phase] += e.DurationMS
+		o.open = ""
 	case event.Note, event.RunControlled, event.ItemsCompared:
 		if e.Class == event.Passing {
 			break
