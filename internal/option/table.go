@@ -10,13 +10,13 @@ import (
 const everywhere = File | Call | Exec | Batch
 
 var rows = []Row{
-	{Name: "attempts", Call: "retry", Meant: []string{"retries", "max_retries"}, Older: []string{"max_attempts"}, Kind: Count, Words: []string{"unlimited"}, Default: "3, or the most that a rule has", Least: 1, Greatest: MaxAttempts,
+	{Name: "attempts", Call: "retry", Meant: []string{"retries", "max_retries", "maximumAttempts", "maximum_attempts", "stop_after_attempt", "tries", "retry_limit", "backoffLimit"}, Older: []string{"max_attempts"}, Kind: Count, Words: []string{"unlimited"}, Default: "3, or the most that a rule has", Least: 1, Greatest: MaxAttempts,
 		In: everywhere | Backoff | InRule, Example: "5", Shown: "3", field: of(func(s *Settings) *int { return &s.Attempts }),
 		Doc: "The most attempts, the first one included; unlimited needs a deadline. In a pipeline, retry: N is N attempts after the first."},
 	{Name: "backoff", Meant: []string{"strategy", "multiplier"}, Kind: Strategy, Words: Strategies, Default: "exponential", In: everywhere | Backoff | InRule | Probe, Example: "fibonacci", Shown: "exponential",
 		field: of(func(s *Settings) *string { return &s.Strategy }),
 		Doc:   "How the delay D grows from attempt to attempt: linear is n·D, exponential D·base^(n-1). In a pipeline the default is fixed."},
-	{Name: "initial_delay", Call: "delay", Meant: []string{"wait"}, OldFlag: "initial", Units: true, Kind: Span, Default: "1s", In: everywhere | Backoff | InRule | Probe, Example: "500ms", Shown: "1s",
+	{Name: "initial_delay", Call: "delay", Meant: []string{"wait", "interval", "retry_delay", "initial_interval", "initialInterval", "retry_interval", "sleep", "interval_seconds"}, OldFlag: "initial", Units: true, Kind: Span, Default: "1s", In: everywhere | Backoff | InRule | Probe, Example: "500ms", Shown: "1s",
 		field: of(func(s *Settings) *time.Duration { return &s.Initial }),
 		Doc:   "The delay after the first failed attempt. In a pipeline the default is none."},
 	{Name: "max_delay", OldFlag: "max", Units: true, Kind: Span, Default: "30s", In: everywhere | Backoff | InRule | Probe, Example: "1m", Shown: "5s",
@@ -75,7 +75,7 @@ var rows = []Row{
 		field: of(func(s *Settings) **Quota { return &s.Quota }),
 		Doc:   "A budget of retries that several operations share."},
 
-	{Name: "fallback", Meant: []string{"default", "or_else"}, Kind: Expression, Default: "none", In: Call, Example: `"none"`,
+	{Name: "fallback", Meant: []string{"default", "or_else", "otherwise", "catch", "rescue"}, Kind: Expression, Default: "none", In: Call, Example: `"none"`,
 		Doc: "The value to take after the last failure; it is evaluated only then. The variable error holds the failure."},
 	{Name: "on_error", Meant: []string{"on_failure"}, Kind: Word, Words: []string{"propagate", "skip", "log", "wrap"}, Default: "propagate", In: Call, Example: "skip",
 		Doc: "What a failure becomes: propagate passes it on, skip and log give the zero of the type, wrap gives it as a value."},

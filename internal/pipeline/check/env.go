@@ -246,12 +246,34 @@ func (e *Env) resolveSimple(name string, im *imports, suggest func() bool) (*cal
 		}
 	}
 	slices.Sort(reachable)
+	if text := functionElsewhere(name); text != "" {
+		return nil, p.Suggest("%s", text)
+	}
 	if longer := value.Filter(reachable, func(n string) bool { return strings.HasSuffix(n, "-"+name) }); len(longer) > 0 {
 		p.Suggest(`did you mean "%s"?`, strings.Join(longer, `" or "`)) // as length of list-length
 	} else {
 		p.Suggestion = diag.DidYouMean(name, reachable)
 	}
 	return nil, e.declare(name, p)
+}
+
+// functionElsewhere says what is written for a function of other languages; "" where nothing
+// is known.
+func functionElsewhere(name string) string {
+	switch name {
+	case "len", "count", "size":
+		return `did you mean "list-length"? of a text it is "string-length"`
+	case "reduce", "fold", "foldl":
+		return "there is no function that joins the elements of a list one by one: list-sum, list-max, list-min, list-average and join do it for them"
+	case "try", "attempt":
+		return `write "f(x) with fallback: …"`
+	case "parallel", "gather", "all":
+		return "calls run at once as soon as their inputs are there: give each a name"
+	}
+	if k := syntax.OptionByName(name); k != syntax.BadOption {
+		return fmt.Sprintf("it is an option of a call: write \"f(x) with %s\"", syntax.OptionExample(k))
+	}
+	return ""
 }
 
 // declare says where a function that nobody knows could be declared: also where

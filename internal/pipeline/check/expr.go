@@ -258,7 +258,10 @@ func (c *checker) field(e *syntax.FieldExpr) Expr {
 	ft := rec.Field(name)
 	if ft == nil {
 		if name != "" {
-			c.noField(e.Field, "E007", "field access", rec)
+			p := c.noField(e.Field, "E007", "field access", rec)
+			if f := map[string]string{"length": "list-length", "size": "list-length", "count": "list-length", "first": "list-first", "last": "list-last", "isEmpty": "list-is-empty"}[e.Field.Name]; each && f != "" && p.Suggestion == "" {
+				p.Suggest("a list has functions: write %q", f+"(…)")
+			}
 		}
 		return bad(e)
 	}
@@ -289,9 +292,10 @@ func (c *checker) recordIn(e syntax.Node, of syntax.Expr, what string) (x Expr, 
 	return x, rec, each
 }
 
-func (c *checker) noField(name syntax.Ident, code, what string, rec *types.Type) {
-	c.errorf(name, code, "Invalid %s: field '%s' not found. Available: %s", what, name.Name, strings.Join(rec.FieldNames(), ", ")).
-		Suggestion = c.didYouMean(name.Name, len(rec.Fields), rec.FieldNames)
+func (c *checker) noField(name syntax.Ident, code, what string, rec *types.Type) *diag.Problem {
+	p := c.errorf(name, code, "Invalid %s: field '%s' not found. Available: %s", what, name.Name, strings.Join(rec.FieldNames(), ", "))
+	p.Suggestion = c.didYouMean(name.Name, len(rec.Fields), rec.FieldNames)
+	return p
 }
 
 // sequenceLike is a List or Seq, as t is, of elem.

@@ -56,7 +56,14 @@ func (p *parser) leftover(d Decl) {
 			p.errorTok(CodeSyntax, "nothing opens this %s", quote(p.text(t))).Suggest("remove it, or add the opening bracket")
 		default:
 			u := p.unexpected("a declaration or an operator")
-			if prev := &p.toks[max(p.i-1, 0)]; u.Suggestion == "" && !t.newLine && prev.kind == tIdent && t.kind.beginsExpr() {
+			prev := &p.toks[max(p.i-1, 0)]
+			if text := p.elsewhere(prev, t); text != "" && u.Suggestion == "" {
+				u.Suggest("%s", text)
+				if foreignWords[p.text(prev)] != "" {
+					p.skipLines()
+					return
+				}
+			} else if u.Suggestion == "" && !t.newLine && prev.kind == tIdent && t.kind.beginsExpr() {
 				u.Suggest("a call has parentheses: write %q", p.text(prev)+"(…)")
 			}
 		}
@@ -163,6 +170,28 @@ const (
 	lambdaHint   = `write it with "=>": "(x) => x + 1"`
 	functionHint = `a function is a module, declared in modules.yml; a small one stands where it is used: "map(xs, (x) => x + 1)"`
 )
+
+// elsewhere says what is written for what other languages have after a value, between two
+// tokens of a line; "" where nothing is known.
+func (p *parser) elsewhere(prev, t *token) string {
+	if t.newLine {
+		return ""
+	}
+	word, before := p.text(t), p.text(prev)
+	switch {
+	case prev.kind == tIdent && (before == "await" || before == "async" || before == "new"):
+		return "leave out \"" + before + "\": a call starts when its inputs are there"
+	case prev.kind == tIdent && foreignWords[before] != "":
+		return foreignWords[before]
+	case prev.kind == tIdent && t.kind == tString && len(before) == 1:
+		return "leave out \"" + before + "\": a text has values with \"… ${name} …\""
+	case t.kind == tIdent && (word == "catch" || word == "rescue" || word == "except" || word == "fallback"):
+		return `write "with fallback: …"`
+	case t.kind == tIdent && prev.kind == tRParen && OptionByName(word) != BadOption:
+		return `write "with ` + OptionByName(word).example() + `"`
+	}
+	return ""
+}
 
 // assignsField reports whether "a.b =" begins at the current token.
 func (p *parser) assignsField() bool {

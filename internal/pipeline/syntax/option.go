@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/option"
@@ -220,6 +221,9 @@ func (p *parser) unknownOption(list []*Option, name Ident) []*Option {
 	d := p.errorAt(name.Span, CodeOption, "unknown option %q", name.Name)
 	if m := option.MeantInCall(name.Name); m != "" {
 		d.Suggest("did you mean %q?", m)
+		if m == "retry" && strings.Contains(strings.ToLower(name.Name), "attempt") {
+			d.Suggest("did you mean %q? it counts the attempts after the first one", m)
+		}
 	} else {
 		d.Suggestion = diag.DidYouMean(name.Name, UsableNames())
 	}

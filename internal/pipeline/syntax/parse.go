@@ -400,6 +400,10 @@ func (p *parser) bracketed(closer kind, ctx context, what string, lines bool, it
 		default:
 			if d := p.unexpected(fmt.Sprintf("\",\" or %q after %s", closers[closer], what)); p.kind() == tArrow {
 				d.Suggest("to make a lambda, " + lambdaHint)
+			} else if p.text(p.tok()) == "for" {
+				d.Suggest(loopHint)
+			} else if p.i > 0 && p.text(&p.toks[p.i-1]) == "lambda" {
+				d.Suggest(`write "(x) => …" in place of "lambda x: …"`)
 			}
 			p.skipItem()
 			switch {

@@ -86,7 +86,7 @@ func (p *parser) project(start int32, x Expr) Expr {
 	index, quoted := p.peek(1).kind == tInt, false
 	p.items(closer, ctxInside, "a field name", func() {
 		if index {
-			p.errorTok(CodeSyntax, "lists have no index").Suggest(`"[a, b]" takes fields; use list-first or list-last for elements`)
+			p.errorTok(CodeSyntax, "lists have no index").Suggest(`"[a, b]" takes fields; use list-first, list-last or list-get(xs, 0) for elements`)
 			p.skipItem()
 			return
 		}
@@ -146,6 +146,11 @@ func (p *parser) record() Expr {
 	r := &RecordLit{}
 	p.items(tRBrace, ctxRecord, "a field", func() {
 		t := p.tok()
+		if t.kind == tString && p.peek(1).kind == tColon {
+			p.errorTok(CodeSyntax, "a field's name stands without quotes").Suggest("write %q", p.src[t.start+1:p.stringEnd(t)]+": …")
+			p.skipItem()
+			return
+		}
 		name, ok := p.fieldName("a field name")
 		if !ok {
 			p.skipItem()
