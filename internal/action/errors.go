@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/classify"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // ExitError is a command that ended with a status other than 0, or by a
@@ -200,8 +201,7 @@ func (e *InputError) Class() string {
 	return e.Kind
 }
 
-// longLine is the length in bytes from which a last line is data and no
-// message.
+// longLine is the length in bytes from which a last line is data and no message.
 const longLine = 8 << 10
 
 // lastLine gives the last line of a text that says something. It is never cut:
@@ -211,7 +211,7 @@ func lastLine(s string) string {
 	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
 		s = s[i+1:]
 	}
-	if len(s) > longLine {
+	if len(s) > longLine || value.IsBinary(s) {
 		return ""
 	}
 	return strings.TrimSpace(s)

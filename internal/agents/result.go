@@ -37,6 +37,7 @@ func (x *Map) collect(a *attempt, ended []step.Outcome) {
 		}
 	}
 	text := strings.Join(parts, "\n")
+	defer func() { a.Result.Output = a.Result.Raw.Take("/output", a.Result.Output) }()
 	a.Result.Output = x.Executor.Clip(text)
 	if len(text) <= step.Inline {
 		return

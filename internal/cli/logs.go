@@ -197,8 +197,9 @@ func (l *logPrinter) itemEnd(e event.Event) error {
 		return nil
 	}
 	var d struct {
-		Output string `json:"output"`
-		File   string `json:"output_file"`
+		Output string    `json:"output"`
+		Raw    value.Raw `json:"raw"`
+		File   string    `json:"output_file"`
 	}
 	if len(e.Data) == 0 {
 		return nil
@@ -206,6 +207,7 @@ func (l *logPrinter) itemEnd(e event.Event) error {
 	if err := json.Unmarshal(e.Data, &d); err != nil {
 		return fmt.Errorf("event %d: %w", e.Seq, err)
 	}
+	d.Output = d.Raw.Text("/output", d.Output)
 	if d.File != "" {
 		if b, err := os.ReadFile(d.File); err == nil {
 			d.Output = string(b)

@@ -31,16 +31,17 @@ type Result struct {
 	Inputs map[string]string `json:"inputs,omitempty"`
 	Since  string            `json:"since,omitempty"`
 
-	Output   string   `json:"output"`
-	File     string   `json:"output_file,omitempty"`
-	Size     int64    `json:"output_size,omitempty"`
-	Digest   string   `json:"output_sha256,omitempty"`
-	Commits  []string `json:"commits,omitempty"`
-	Files    []string `json:"files_modified,omitempty"`
-	Branch   string   `json:"branch,omitempty"`
-	Worktree string   `json:"worktree,omitempty"`
-	Log      string   `json:"log,omitempty"`
-	Handled  bool     `json:"handled,omitempty"`
+	Output   string    `json:"output"`
+	Raw      value.Raw `json:"raw,omitempty"` // Output, where JSON cannot have it
+	File     string    `json:"output_file,omitempty"`
+	Size     int64     `json:"output_size,omitempty"`
+	Digest   string    `json:"output_sha256,omitempty"`
+	Commits  []string  `json:"commits,omitempty"`
+	Files    []string  `json:"files_modified,omitempty"`
+	Branch   string    `json:"branch,omitempty"`
+	Worktree string    `json:"worktree,omitempty"`
+	Log      string    `json:"log,omitempty"`
+	Handled  bool      `json:"handled,omitempty"`
 	// Kind is how an item succeeded, where that is not as it was meant to: the one
 	// of event.Kinds of its steps that is most of a failure.
 	Kind string `json:"kind,omitempty"`

@@ -243,7 +243,7 @@ func (m *Map) json(res journal.Result, item json.RawMessage) []byte {
 		return step.Data(out)
 	}
 	out.Success = out.Success && !d.Unmended
-	text := d.Output
+	text := d.Raw.Text("/output", d.Output)
 	out.OutputFile, out.Commits, out.Files = d.File, d.Commits, d.Files
 	out.Branch, out.Worktree, out.Log = d.Branch, d.Worktree, d.Log
 	if d.File != "" && d.Size <= step.MaxVar {

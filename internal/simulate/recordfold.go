@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/step/virtual"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // between reports whether events of a type are also recorded while no process has the
@@ -432,15 +433,17 @@ func (f *folder) ended(e event.Event) error {
 func (f *folder) finished(e event.Event) {
 	var d struct {
 		Output string                `json:"output"`
+		Raw    value.Raw             `json:"raw"`
 		Value  json.RawMessage       `json:"value"`
 		File   string                `json:"value_file"`
-		Vars   map[string]any        `json:"vars"`
+		Vars   value.Object          `json:"vars"`
 		Kept   map[string]action.Log `json:"kept"`
 	}
 	at := f.key(e)
 	at.n = 0
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil {
-		out := output{text: d.Output}
+		d.Raw.Put("/vars", map[string]any(d.Vars))
+		out := output{text: d.Raw.Text("/output", d.Output)}
 		if last, is := d.Vars["last"].(map[string]any); is {
 			if whole, is := last["output"].(string); is && len(whole) > len(out.text) {
 				out.text = whole

@@ -91,7 +91,7 @@ type Sealed struct {
 	// Kept are the texts in Vars that are in logs, by their places in it, where Vars has
 	// null.
 	Kept map[string]action.Log `json:"kept,omitempty"`
-	// Raw are the texts in the whole of the record that are no UTF-8.
+	// Raw has the texts in the whole of the record that JSON cannot have.
 	Raw value.Raw `json:"raw,omitempty"`
 }
 
@@ -328,8 +328,7 @@ func (x *Executor) recordOf(p Place, out Outcome, mark int) *record {
 			d.Stderr = x.Filed(out.Result.Stderr)
 		}
 	}
-	d.Raw.Add("/output", d.Output)
-	d.Raw.Add("/stderr", d.Stderr)
+	d.Output, d.Stderr = d.Raw.Take("/output", d.Output), d.Raw.Take("/stderr", d.Stderr)
 	return &d
 }
 
@@ -427,8 +426,7 @@ func (x *Executor) failedData(s *workflow.Step, out Outcome, f *failure.Failure,
 			d.Stderr = x.text(out.Result.Stderr).String()
 		}
 	}
-	d.Raw.Add("/stdout", d.Stdout)
-	d.Raw.Add("/stderr", d.Stderr)
+	d.Stdout, d.Stderr = d.Raw.Take("/stdout", d.Stdout), d.Raw.Take("/stderr", d.Stderr)
 	return &d
 }
 
@@ -447,7 +445,7 @@ type attemptData struct {
 	// these are the ends.
 	StdoutLog *action.Log `json:"stdout_log,omitempty"`
 	StderrLog *action.Log `json:"stderr_log,omitempty"`
-	Raw       value.Raw   `json:"raw,omitempty"` // what in Stdout and Stderr is no UTF-8
+	Raw       value.Raw   `json:"raw,omitempty"` // what of Stdout and Stderr JSON cannot have
 	// Failure is without its class and message, which the event has.
 	Failure *failure.Failure `json:"failure"`
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -359,6 +360,7 @@ func (b *itemBody) take(e event.Event, names map[string]string) {
 func (b *itemBody) result(e event.Event) {
 	var d struct {
 		Output   string          `json:"output"`
+		Raw      value.Raw       `json:"raw"`
 		Result   json.RawMessage `json:"result"`
 		Commits  []string        `json:"commits"`
 		Files    []string        `json:"files_modified"`
@@ -371,7 +373,7 @@ func (b *itemBody) result(e event.Event) {
 	if len(e.Data) == 0 || json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
-	b.Output, b.Result = text(d.Output), indented(d.Result)
+	b.Output, b.Result = text(strings.ToValidUTF8(d.Raw.Text("/output", d.Output), "�")), indented(d.Result)
 	b.Evidence, b.Merge = d.Evidence, d.Merge
 	b.Work = work{Commits: d.Commits, Files: d.Files, Branch: d.Branch, Worktree: d.Worktree}
 }

@@ -585,7 +585,7 @@ func envValueFields() []field {
 			read: by(func(o *object, key string, n *node, v *EnvVar) { o.d.secretHere(o, key, n, v) })},
 		{key: "command", typ: tText, sample: "date", doc: "its value is the command's output",
 			into: either(of(func(v *envCommand) **template.Text { return &v.Command }), of(func(s *envSecret) *written { return &s.command.written }))},
-		{key: "cache", typ: tBool, sample: "false", def: "true", doc: "beside command: run once",
+		{key: "cache", typ: tBool, sample: "false", def: "true", doc: "beside command: run once in each life of the run, so again at a resume; false: at each use",
 			into: either(of(func(v *envCommand) *bool { return &v.Cache }), of(func(s *envSecret) *bool { return &s.cache }))},
 		{key: "condition", typ: tExpr, sample: "'${workflow.iteration}'", doc: "which of the two values",
 			into: of(func(v *envCondition) **expr.Expr { return &v.Condition })},
