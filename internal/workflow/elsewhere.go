@@ -70,6 +70,7 @@ var elsewheres = func() []elsewhere {
 		{step, "unless skipif", "write when: with the opposite condition"},
 		{step, "onlyif", `did you mean "when"?`},
 		{step, "register save saveas storein", `did you mean "capture"?`},
+		{[]*table{captureTable}, "name variable var as to into id", `did you mean "output"?`},
 		{step, "environment", `did you mean "env"?`},
 		{step, "dir workdir chdir", `did you mean "working_dir"?`},
 		{step, "circuitbreaker breaker", "write retry: {circuit_breaker: {failure_threshold: <n|5>}}"},
