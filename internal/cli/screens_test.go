@@ -120,6 +120,9 @@ func TestNarrow(t *testing.T) {
 		"show":          {[]string{"show", screenRuns[1]}, []string{"  bide dlq list REVEW1\n", "  bide logs REVEW1\n"}},
 		"check":         {[]string{"check", file}, []string{"retry_confg"}},
 		"simulate":      {[]string{"simulate", filepath.Join(filepath.Dir(file), "good.yml"), "--seeds", "20"}, []string{"succeed", "assuming that"}},
+		"compare": {[]string{"simulate", filepath.Join(filepath.Dir(file), "good.yml"), "--compare", filepath.Join(filepath.Dir(file), "nested.yml"), "--seeds", "20"},
+			[]string{"\nmakespan, median\n  good.yml: ", "\n… of the worst in 100\n  good.yml: "}},
+		"clean": {[]string{"clean", "--older-than", "10000d"}, []string{"REVEW1\n  status: completed with failures\n", "  what: kept: it is not old enough\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

@@ -399,7 +399,7 @@ func (o *simulateOptions) printSimulation(list []*variant) error {
 
 // figures is a table of the results.
 func figures(list []*variant, p palette) *table {
-	t := &table{head: []string{""}, right: map[int]bool{}}
+	t := &table{head: []string{""}, right: map[int]bool{}, block: len(list) > 1}
 	for i, v := range list {
 		t.head = append(t.head, v.name)
 		t.right[i+1] = true

@@ -102,7 +102,11 @@ func (t *table) blocks(w io.Writer, empty []bool, width int) error {
 		b.WriteString(fold(row[0], width, gap) + "\n")
 		for i, c := range row {
 			if i > 0 && !empty[i] && c != "" {
-				b.WriteString(fold(gap+strings.ToLower(t.head[i])+": "+c, width, gap+gap) + "\n")
+				head := t.head[i]
+				if strings.ToUpper(head) == head { // else it is a name, and not a word of ours
+					head = strings.ToLower(head)
+				}
+				b.WriteString(fold(gap+head+": "+c, width, gap+gap) + "\n")
 			}
 		}
 	}
