@@ -175,3 +175,13 @@ func TestFailedActionSaysItsOwnError(t *testing.T) {
 		}
 	}
 }
+
+// TestValidJSON: what an item may be is what the command line takes.
+func TestValidJSON(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{`{"x":1e400}`: "", `[9007199254740993]`: "", `{"x":`: "This is no JSON: unexpected EOF.", `1 2`: "This is no JSON: there is more text after the JSON value, at byte 3."} {
+		if got := validJSON(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

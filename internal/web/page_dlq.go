@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 type dlqBody struct {
@@ -109,8 +109,7 @@ func (b *dlqBody) fill(t *items) []int {
 
 // validJSON says what is wrong with a text that has to be JSON; "" for nothing.
 func validJSON(text string) string {
-	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
+	if _, err := value.Parse([]byte(text)); err != nil {
 		return "This is no JSON: " + err.Error() + "."
 	}
 	return ""
