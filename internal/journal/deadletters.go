@@ -124,14 +124,14 @@ func (l *letterFold) apply(f *Fact) {
 			l.failures = append(l.failures, failed{index, f.seq})
 		}
 		if status == ItemDeadLettered {
-			put(&l.last, index, f.seq)
+			value.Put(&l.last, index, f.seq)
 		} else {
 			delete(l.last, index)
 		}
 	case event.ItemRequeued, event.ItemRemoved:
 		delete(l.last, index)
 		if kind == event.ItemRequeued && f.rec.data != "" {
-			put(&l.edits, index, f.seq)
+			value.Put(&l.edits, index, f.seq)
 		}
 	}
 }

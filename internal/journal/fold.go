@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Apply takes an event into the state. Events come in the order of their
@@ -46,9 +47,9 @@ func (s *State) Apply(e event.Event) error {
 		var p event.Pause
 		if json.Unmarshal(e.Data, &p) == nil {
 			p.Noted = e.Time
-			put(&s.AgentPauses, e.Label, p)
+			value.Put(&s.AgentPauses, e.Label, p)
 			if p.Chain != nil {
-				put(&s.Chains, p.Chain.Name, *p.Chain)
+				value.Put(&s.Chains, p.Chain.Name, *p.Chain)
 			}
 		}
 	case event.WidthChanged:
@@ -61,7 +62,7 @@ func (s *State) Apply(e event.Event) error {
 	case event.ItemsCompared:
 		s.Compared = true
 	case event.BreakerChanged:
-		put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
+		value.Put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
 	case event.AgentUsage:
 		s.applyUsage(e)
 	case event.ItemUsed:
@@ -248,7 +249,7 @@ func (s *State) applyPhase(e event.Event) {
 		}
 		p.Status, p.Finished = e.Status, e.Time
 	}
-	put(&s.Phases, e.Phase, p)
+	value.Put(&s.Phases, e.Phase, p)
 }
 
 func (s *State) applyStep(e event.Event) {
@@ -302,7 +303,7 @@ func (s *State) applyStep(e event.Event) {
 			}
 		}
 	}
-	put(&s.Steps, e.Step, step)
+	value.Put(&s.Steps, e.Step, step)
 }
 
 // again is a step that is over and begins again. What is inside of it and has ended stays
@@ -326,7 +327,7 @@ func (s *State) applyIteration(e event.Event) {
 	} else {
 		it.Over, it.Changed = true, d.Changed
 	}
-	put(&s.Iterations, e.Step, it)
+	value.Put(&s.Iterations, e.Step, it)
 }
 
 // applyRound takes a fact of a round of a foreach or a handler.
@@ -343,9 +344,9 @@ func (s *State) applyRound(e event.Event) {
 	step.Last = e.Seq
 	switch {
 	case mark == '@' && e.Type == event.RoundStarted:
-		put(&step.Rounds, n, Round{Status: event.Running})
+		value.Put(&step.Rounds, n, Round{Status: event.Running})
 	case mark == '@':
-		put(&step.Rounds, n, Round{Status: e.Status, Data: e.Data, Class: e.Class, Error: e.Message})
+		value.Put(&step.Rounds, n, Round{Status: e.Status, Data: e.Data, Class: e.Class, Error: e.Message})
 	case e.Type == event.RoundStarted:
 		if step.Handler.Number != n { // and not the same one again
 			step.Handler = HandlerRound{Number: n, Since: e.Seq, Made: e.Attempts, Class: step.Class, Message: step.Message, Failed: step.Failed, GivenUp: step.GivenUp}
@@ -354,7 +355,7 @@ func (s *State) applyRound(e event.Event) {
 	default:
 		step.Handler.Status, step.Handler.ErrClass, step.Handler.Err = e.Status, e.Class, e.Message
 	}
-	put(&s.Steps, loop, step)
+	value.Put(&s.Steps, loop, step)
 }
 
 func (r *Retry) failed(at time.Time) {
@@ -445,7 +446,7 @@ func (s *State) applyItem(e event.Event) error {
 		t.attempt(e.Index, e.Attempts)
 		t.errors.ended(e)
 		if delete(t.kinds, e.Index); bytes.Contains(e.Data, []byte(ofKind)) && e.Status != event.Unchanged && finished(e.Status).Done() {
-			put(&t.kinds, e.Index, e.Seq)
+			value.Put(&t.kinds, e.Index, e.Seq)
 		}
 		if e.Class == event.BeginsAnew && e.Status == event.Interrupted {
 			t.update(e.Index, func(x *special) { x.since, x.left = 0, false })
@@ -461,7 +462,7 @@ func (s *State) applyItem(e event.Event) error {
 		if len(e.Data) > 0 {
 			var d struct{ Item json.RawMessage }
 			if json.Unmarshal(e.Data, &d) == nil && len(d.Item) > 0 {
-				put(&t.edited, e.Index, d.Item)
+				value.Put(&t.edited, e.Index, d.Item)
 			}
 		}
 		t.giveBack(e)
@@ -531,19 +532,12 @@ func (s *State) applyUsage(e event.Event) {
 	}
 	for name, v := range members {
 		if n, ok := v.(float64); ok {
-			put(&s.Usage, name, s.Usage[name]+n)
+			value.Put(&s.Usage, name, s.Usage[name]+n)
 		}
 	}
 	if t := &s.Items; e.Index > 0 && e.Index <= len(t.status) && t.status[e.Index-1] == ItemRunning {
 		t.update(e.Index, func(x *special) { x.used = x.used.Plus(members) })
 	}
-}
-
-func put[K comparable, V any](m *map[K]V, key K, v V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[key] = v
 }
 
 // millis is a number of milliseconds; what a Duration cannot hold is the

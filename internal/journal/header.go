@@ -153,7 +153,7 @@ func (h *Header) recorded() (out Header) {
 		out.set(key, value)
 	}
 	for name, content := range h.Others {
-		put(&out.Others, name, content)
+		value.Put(&out.Others, name, content)
 	}
 	return out
 }
@@ -183,7 +183,7 @@ func (r *Reader) readHeader(ctx context.Context) (h Header, err error) {
 		}
 	}
 	err = r.query(ctx, func(row []driver.Value) error {
-		put(&h.Others, text(row[0]), blob(row[1]))
+		value.Put(&h.Others, text(row[0]), blob(row[1]))
 		return nil
 	}, "SELECT name, content FROM texts")
 	return h, err

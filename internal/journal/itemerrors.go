@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // ErrorClass is how many items failed for good by errors of a class, and are
@@ -88,7 +89,7 @@ func (x *itemErrors) lacking() map[int]int64 {
 	var want map[int]int64
 	for n, c := range x.classes {
 		if c.Count > 0 && c.Index == 0 {
-			put(&want, slices.Index(x.of, uint16(n+1))+1, 0)
+			value.Put(&want, slices.Index(x.of, uint16(n+1))+1, 0)
 		}
 	}
 	return want

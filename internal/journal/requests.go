@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // RetryRequest asks the process that has a run to run dead letters again. It
@@ -241,7 +242,7 @@ func (j *Journal) LeftRetries() (RetryRequest, error) {
 		if q != nil {
 			out.Of = append(out.Of, q.Of...)
 			for index, item := range q.Edited {
-				put(&out.Edited, index, item)
+				value.Put(&out.Edited, index, item)
 			}
 		}
 		errs = append(errs, err)
