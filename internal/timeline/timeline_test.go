@@ -225,6 +225,14 @@ func TestPausesForRateLimits(t *testing.T) {
 	if got, want := line.Now("RUN", at(30), journal.Counts{}, time.Time{}), "Agents are held back by a rate limit until "+at(7204).Local().Format(time.DateTime)+"; bide control RUN retry-now asks them now."; got != want {
 		t.Errorf("before it is lifted: %q, want %q", got, want)
 	}
+	stopped := told(journal.Header{Name: "n", Kind: "workflow"}, event.Event{Type: event.RunStarted, Time: at(0)},
+		event.Event{Type: event.RunPaused, DelayMS: 7_200_000, Time: at(2)}, event.Event{Type: event.RunFinished, Status: event.Interrupted, Time: at(10)})
+	if got, want := stopped.Now("RUN", at(30), journal.Counts{}, time.Time{}), " Agents are held back by a rate limit until "+at(7202).Local().Format(time.DateTime)+"; bide control RUN retry-now asks them now. A resume is worth it then."; !strings.HasSuffix(got, want) {
+		t.Errorf("while nobody has the run: %q, want %q at the end", got, want)
+	}
+	if got := stopped.Now("RUN", at(7300), journal.Counts{}, time.Time{}); strings.Contains(got, "held back") {
+		t.Errorf("after the limit has ended: %q", got)
+	}
 	line.Apply(event.Event{Seq: 12, Type: event.RunControlled, Label: journal.RetryNow, Time: at(40)})
 	if n := len(line.Pauses); n != 2 || !line.Pauses[0].To.Equal(at(10)) || !line.Pauses[1].From.Equal(at(20)) || !line.Pauses[1].To.Equal(at(40)) {
 		t.Errorf("the pauses are %+v", line.Pauses)

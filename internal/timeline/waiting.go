@@ -21,7 +21,7 @@ func (t *Timeline) Now(name string, now time.Time, items journal.Counts, due tim
 		return "It has not begun."
 	case event.Running:
 	case event.Interrupted:
-		return t.interrupted(now)
+		return t.interrupted(name, now)
 	case event.Succeeded:
 		s := "It succeeded after " + Short(t.Took(now))
 		return s + t.butFor() + "."
@@ -52,7 +52,7 @@ func (t *Timeline) Now(name string, now time.Time, items journal.Counts, due tim
 }
 
 // interrupted says how the run came to be interrupted, and what held it then.
-func (t *Timeline) interrupted(now time.Time) string {
+func (t *Timeline) interrupted(name string, now time.Time) string {
 	s := "It was stopped " + ago(now, t.Latest)
 	if n := len(t.Lives); n > 0 && t.Lives[n-1].Died {
 		// Nobody knows when: a step may have run for hours and recorded nothing.
@@ -63,6 +63,9 @@ func (t *Timeline) interrupted(now time.Time) string {
 		if text != "" {
 			s += " " + Sentence(text)
 		}
+	}
+	if text := t.Holdups.AgentsText(name, now); text != "" {
+		s += " " + Sentence(text) + " A resume is worth it then."
 	}
 	return s
 }

@@ -41,6 +41,12 @@ func TestMessagesHaveTheirCommandsAsCode(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s := serve(t, Options{})
+	id := s.run(journal.Header{Name: "left", Kind: "mapreduce"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 1},
+		event.Event{Type: event.Note, Class: event.Unmerged, Message: "work of items is left in 2 branches, not merged: see `bide worktree ls`"},
+		event.Event{Type: event.Note, Message: "look at `bide show`"}, event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})
+	if text := head(t, s.page("/runs/"+id)); strings.Contains(text, "`") || !strings.Contains(text, "not merged: see <code>bide worktree ls</code>.") || !strings.Contains(text, "look at <code>bide show</code>") {
+		t.Errorf("the page of a run has backticks: %s", text)
+	}
 	status, _, body := s.get(s.in, s.at("/runs/01M8BWXQP7Z9V47N7B39Q7JF7Q"))
 	if status != http.StatusNotFound || !strings.Contains(body, "removed by <code>bide clean</code>") || strings.Contains(body, "`") {
 		t.Errorf("%d: %s", status, body)
