@@ -18,18 +18,20 @@ type alike struct {
 
 // alikes has the first row for a flag and a command.
 var alikes = []alike{
-	{"attempts", "", "-r --num-retries --retry-count", "write: --retry N, or --attempts N with the first attempt counted"},
+	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt", "write: --retry N, or --attempts N with the first attempt counted"},
 	{"attempts", "", "--backoff-limit", "write: --retry N for N retries after the first attempt"},
 	{"attempts", "", "--restart", "write: --attempts 5, or --attempts unlimited --deadline 1h, for a command that is run again until it succeeds"},
-	{"initial-delay", "", "--interval-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
+	{"initial-delay", "", "--interval-seconds --min-delay --base-delay --sleep-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
 	{"initial-delay", "", "--wait-fixed", "write: --backoff fixed --initial-delay 1s"},
 	{"initial-delay", "", "--wait-random --random-wait", "write: --backoff fixed --initial-delay 1s --jitter full"},
 	{"backoff", "", "--wait-exponential --exponential-backoff --retry-backoff", "write: --backoff exponential"},
-	{"max-delay", "", "--max-wait --max-backoff --retry-backoff-max --max-sleep", "write: --max-delay 30s"},
+	{"max-delay", "", "--cap --max-wait --max-backoff --retry-backoff-max --max-sleep", "write: --max-delay 30s"},
+	{"base", "", "--delay-factor --exponential-base --backoff-base --growth", "write: --base 2"},
+	{"stall-timeout", "", "--heartbeat-timeout --no-output-timeout --idle-timeout --silence-timeout", "write: --stall-timeout 5m, how long it may print nothing"},
 	{"jitter", "", "--no-jitter", "write: --jitter none"},
 	{"jitter", "", "--retry-jitter --random --random-jitter", "write: --jitter full"},
 	{"deadline", "", "--retry-max-time --active-deadline-seconds --stop-after-delay --max-duration", deadlineForAll},
-	{"timeout", "", "--timeout-minutes --timeout-seconds --time-limit --max-execution-time --kill-after", "write: --timeout 5m, for each attempt"},
+	{"timeout", "", "--timeout-minutes --timeout-seconds --time-limit --max-execution-time --max-runtime --start-to-close-timeout --kill-after", "write: --timeout 5m, for each attempt"},
 	{"retry-on", "", "--autoretry-for --retry-on-exception --retry-on-error --retry-errors --error-equals", "write: --retry-on network, or another class, exit_code:N or pattern:RE"},
 	{"retry-on", "", "--retry-connrefused", "write: --retry-on network"},
 	{"retry-on", "", "--retry-all-errors", "every error is retried where --retry-on does not choose: leave it out"},
@@ -42,6 +44,9 @@ var alikes = []alike{
 	{"max-parallel", "", "-j --jobs --parallel --concurrency --workers --threads --max-procs --procs --parallelism --max-concurrency -P", "write: --max-parallel N"},
 	{"path", "", "--cwd --workdir --working-directory --chdir --dir --directory", "write: --path DIR, or -p DIR"},
 	{"limit", "stringSlice", "--rate --rate-limit --limit-rate --throttle --rps", "write: --limit NAME, of which bide limits set NAME rate=50/1m says how many begin in a time"},
+
+	{"rule", "", "--env --set-env", "a command has the environment of bide: write NAME=VALUE before bide"},
+	{"limit", "stringSlice", "--memsuspend --limit-memory", "a limit of this machine bounds what runs at once: bide docs limits"},
 
 	{"json", "bool", "--format --output -o --output-format", "write: --json; other forms are made of it, as by jq"},
 	{"limit", "int", "-n --lines --count --max --head --tail --last", "write: --limit N"},

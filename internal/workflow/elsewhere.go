@@ -30,7 +30,8 @@ const (
 // elsewheres has the first row for a key and a place in which it is found.
 var elsewheres = func() []elsewhere {
 	policy, step, phase, file := []*table{retryTable, ruleTable, backoffTable}, []*table{stepTable}, []*table{mapTable}, []*table{fileTable}
-	work := []*table{stepTable, mapTable, fileTable}
+	work, failed, breaker := []*table{stepTable, mapTable, fileTable}, []*table{errorPolicyTable}, []*table{breakerTable}
+	agent, each, request := []*table{agentTable}, []*table{foreachTable}, []*table{httpTable}
 	return []elsewhere{
 		{policy, "retries maxretries numretries retrylimit limit backofflimit", "write attempts: <n+1|4>" + firstToo},
 		{policy, "max=", "write attempts: <n|3> for the number of all runs, or max_delay: <s|30s> for the longest delay"},
@@ -74,7 +75,10 @@ var elsewheres = func() []elsewhere {
 		{step, "environment", `did you mean "env"?`},
 		{step, "dir workdir chdir", `did you mean "working_dir"?`},
 		{step, "circuitbreaker breaker", "write retry: {circuit_breaker: {failure_threshold: <n|5>}}"},
-		{step, "concurrency", "write limits: [NAME], of which bide limits set NAME slots=<n|4> says how many run at once"},
+		{step, "concurrency", "write parallel: <n|4> beside foreach; for a step limits: [NAME], of which bide limits set NAME slots=<n|4> says how many run at once"},
+		{step, "steps commands tasks", `did you mean "do"? it stands beside foreach`},
+		{step, "as itemname loopvar index", "leave it out: the value is ${item} in the steps of a foreach, and ${index} its number"},
+		{step, "failfast", "leave it out: steps end with the first that fails"},
 		{step, "fallback", "write retry: {on_failure: {fallback: {command: <t|COMMAND>}}}"},
 		{step, "until while", "write retry: {until: EXPRESSION}, which repeats the step until that holds"},
 		{step, "delay", "write shell: sleep <n|5> as a step before it; before a second attempt, retry: {initial_delay: <s|5s>}"},
@@ -102,6 +106,34 @@ var elsewheres = func() []elsewhere {
 		{phase, "from itemspath withitems loop foreach", `did you mean "input"?`},
 		{phase, "joblog results resume", "leave it out: every item is recorded; bide show, bide logs and bide resume read that"},
 		{phase, "delay", "write start_delay: <s|1s> for the time between two starts, retry: {initial_delay: <s|1s>} before a second attempt"},
+
+		{failed, "retries maxretries", "write retry: {attempts: <n+1|4>}" + firstToo},
+		{failed, "onerror onfailure dlq deadletter action", "write on_item_failure: with dlq, retry, skip or stop"},
+		{failed, "failfast stoponerror halt", "write continue_on_failure: false, and the map ends with the first item that fails"},
+		{failed, "threshold maxfailurerate failurerate", "write failure_threshold: 0.2 for 20 %, or max_failures: <n|5>"},
+
+		{breaker, "threshold failures maxfailures errors consecutivefailures failmax", "write failure_threshold: <n|5>"},
+		{breaker, "resettimeout recoverytimeout cooldown openfor opentimeout waitduration sleepwindow", "write timeout: <s|30s>"},
+		{breaker, "errorrate errorpercentage errorthresholdpercentage failureratethreshold", "write failure_rate: 0.5 for 50 %"},
+
+		{agent, "model", "write args: [--model, <t|NAME>] at the step, beside claude:"},
+		{agent, "args maxturns temperature allowedtools mcp", "write args: with options of the program at the step, beside claude:"},
+		{agent, "timeout retry retries cwd workingdir prompt", "write it at the step, beside claude:"},
+		{agent, "concurrency maxparallel", "write limits: [NAME], of which bide limits set NAME slots=<n|4> says how many are asked at once"},
+		{agent, "ratelimit rate throttle", rateLimits},
+		{agent, "fallback", "write another agent, NAME: {first_of: [claude, <t|codex>]}, and NAME: in place of claude: at the step"},
+		{agent, "apikey token", "leave it out: the program has the environment of bide, and its own login"},
+		{agent, "stream", "write output: stream-json"},
+
+		{each, "in values over", `did you mean "items"?`},
+
+		{request, "data payload form", `did you mean "body"? json: takes values`},
+		{request, "status statuscode expectstatus", `did you mean "expect"?`},
+		{request, "retries maxretries", "write retry: {attempts: <n+1|4>} at the step, beside http:"},
+		{request, "timeout retry", "write it at the step, beside http:"},
+		{request, "auth token bearer", "write headers: {Authorization: 'Bearer ${TOKEN}'}"},
+		{request, "params query", "write them into url:, behind a ?"},
+		{request, "contenttype", "write headers: {Content-Type: <t|application/json>}"},
 
 		{file, "tasks", `did you mean "commands"?`},
 		{file, "retries maxretries backofflimit", "write retry_defaults: {attempts: <n+1|4>}" + firstToo},
