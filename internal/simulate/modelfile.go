@@ -110,6 +110,10 @@ func (r *reader) fields(n *yaml.Node, what string, read map[string]func(*yaml.No
 				p.Suggest("it stands with a step: steps: {\"*\": {%s: …}}, where \"*\" is every step", k.Value)
 				continue
 			}
+			if form := latencyWords[k.Value]; form != "" && read["lognormal"] != nil {
+				p.Suggest("write latency: %s", form)
+				continue
+			}
 			switch ours := modelWords[k.Value]; {
 			case ours != "" && ours != "failures" && read[ours] != nil:
 				p.Suggest("did you mean %q?", ours)
@@ -183,9 +187,22 @@ func (r *reader) target(n *yaml.Node) *Target {
 // Classes are the classes of errors that a model may speak of.
 var Classes = []string{"auth", "error", "exit", "network", "rate_limit", "server_error", "timeout", "validation"}
 
+// latencyWords says how a distribution is written whose figures stand alone.
+var latencyWords = map[string]string{"p50": "{lognormal: {p50: 1s, p99: 5s}}", "p90": "{lognormal: {p50: 1s, p99: 5s}}", "p95": "{lognormal: {p50: 1s, p99: 5s}}", "p99": "{lognormal: {p50: 1s, p99: 5s}}",
+	"median": "{lognormal: {p50: 1s, p99: 5s}}", "mean": "2s, or {lognormal: {p50: 1s, p99: 5s}}", "avg": "2s, or {lognormal: {p50: 1s, p99: 5s}}", "stddev": "2s, or {lognormal: {p50: 1s, p99: 5s}}",
+	"min": "{uniform: [1s, 5s]}", "max": "{uniform: [1s, 5s]}", "fixed": "2s"}
+
+// classWords maps what others call an error to its class.
+var classWords = map[string]string{"http_500": "server_error", "http_502": "server_error", "http_503": "server_error", "500": "server_error", "502": "server_error", "503": "server_error", "5xx": "server_error",
+	"http_429": "rate_limit", "429": "rate_limit", "throttled": "rate_limit", "quota": "rate_limit", "connection": "network", "refused": "network", "dns": "network", "crash": "exit", "failure": "exit"}
+
 func (r *reader) class(n *yaml.Node) string {
 	if !slices.Contains(Classes, n.Value) {
 		p := r.bad(n, "unknown-class", "%q is no class of errors", n.Value)
+		if ours := classWords[n.Value]; ours != "" {
+			p.Suggest("did you mean %q?", ours)
+			return n.Value
+		}
 		p.Near(n.Value, Classes).Or("the classes are %s", strings.Join(Classes, ", "))
 	}
 	return n.Value
