@@ -109,8 +109,8 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		if err := x.printed(ctx, p, a); err != nil {
 			return leave(ctx, p, err)
 		}
-		ended := make([]step.Outcome, len(x.Executor.File.Map.Template.Steps))
-		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out step.Outcome) {
+		ended := make([]*step.Outcome, len(x.Executor.File.Map.Template.Steps))
+		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out *step.Outcome) {
 			ended[i] = out
 			if out.Status != event.Interrupted && a.Tree != nil && i+1 < len(ended) {
 				x.mark(a, p.Path(x.Executor.File.Map.Template.Steps[i].Path))

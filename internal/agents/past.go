@@ -38,9 +38,9 @@ func (p past) failed() bool {
 
 // cutShort reports whether the step of a template that ended last had been cut
 // short before: what it left half done may be why it failed.
-func (p past) cutShort(at step.Place, steps []*workflow.Step, ended []step.Outcome) bool {
+func (p past) cutShort(at step.Place, steps []*workflow.Step, ended []*step.Outcome) bool {
 	for i := len(ended) - 1; i >= 0; i-- {
-		if ended[i].Status != "" {
+		if ended[i] != nil && ended[i].Status != "" {
 			rec, ok := p[at.Path(steps[i].Path)]
 			return ok && !rec.Over()
 		}

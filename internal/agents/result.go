@@ -13,11 +13,11 @@ import (
 
 // collect takes an item's output: those of its steps, joined by line ends. A
 // large one is kept as a file, in which the sizes of the parts find each step's.
-func (x *Map) collect(a *attempt, ended []step.Outcome) {
+func (x *Map) collect(a *attempt, ended []*step.Outcome) {
 	var parts []string
 	var file string // of the one step that printed something
 	for i, out := range ended {
-		if out.Status == "" {
+		if out == nil || out.Status == "" {
 			continue // it was never reached
 		}
 		if kind := out.Kind(); kind != event.Skipped && slices.Index(event.Kinds, kind) > slices.Index(event.Kinds, a.Result.Kind) {

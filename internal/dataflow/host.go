@@ -77,7 +77,7 @@ func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
 			h.Executor.Note("%s is called again: %v", c.Label(), err)
 			return past, false
 		}
-		h.Executor.Tally.Add("", step.Outcome{Status: rec.Status})
+		h.Executor.Tally.Add("", &step.Outcome{Status: rec.Status})
 		return flow.Past{Done: true, Value: v}, true
 	case event.Running, event.Interrupted:
 		past.State = step.RecordedState(rec.Retry)
@@ -220,7 +220,7 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 		h.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run continues with %s: %s",
 			c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))})
 	}
-	h.Executor.Tally.Add("", step.Outcome{Status: e.Status})
+	h.Executor.Tally.Add("", &step.Outcome{Status: e.Status})
 	h.emit(e)
 }
 

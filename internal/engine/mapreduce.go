@@ -48,7 +48,7 @@ func (r *run) setup(ctx context.Context, p step.Place) error {
 func (r *run) setupSteps(ctx context.Context, p step.Place) error {
 	b := r.file.Setup
 	results := make([]action.Result, len(b.Steps))
-	if err := r.x.Each(ctx, p, b.Steps, func(i int, out step.Outcome) { results[i] = out.Result }); err != nil {
+	if err := r.x.Each(ctx, p, b.Steps, func(i int, out *step.Outcome) { results[i] = out.Result }); err != nil {
 		return err
 	}
 	if len(b.Outputs) == 0 {
@@ -56,7 +56,7 @@ func (r *run) setupSteps(ctx context.Context, p step.Place) error {
 	}
 	const path = "setup.capture_outputs"
 	if rec, ok := p.Past[path]; ok && rec.Status == event.Succeeded {
-		if _, done := r.x.Replay(p, path, rec); done {
+		if _, done := r.x.Replay(p, path, &rec); done {
 			return nil
 		}
 	}

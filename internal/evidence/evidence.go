@@ -231,14 +231,14 @@ func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent) (men
 }
 
 // unproven is the failure of a check.
-func unproven(path string, s *workflow.Step, out step.Outcome) error {
+func unproven(path string, s *workflow.Step, out *step.Outcome) error {
 	f := *failure.From(step.Cause(out.Err))
 	f.Class, f.Message = mapper.ClassEvidence, fmt.Sprintf("the check %q failed: %s", s.Label(), f.Message)
 	return &step.Error{Step: path, Label: s.Label(), Attempts: out.Attempts, Reason: out.Reason, Err: &f}
 }
 
 // checked keeps what a check printed, and says how it went.
-func (c *Checks) checked(a *gitwork.Agent, i int, s *workflow.Step, out step.Outcome, took time.Duration) (mapper.Check, error) {
+func (c *Checks) checked(a *gitwork.Agent, i int, s *workflow.Step, out *step.Outcome, took time.Duration) (mapper.Check, error) {
 	done := mapper.Check{Check: c.Executor.Values.Mask().String(s.Label()), Status: out.Status, ExitCode: out.Result.ExitCode, DurationMS: took.Milliseconds()}
 	if code, ok := failure.ExitCode(out.Err); ok {
 		done.ExitCode = code
@@ -254,7 +254,7 @@ func (c *Checks) checked(a *gitwork.Agent, i int, s *workflow.Step, out step.Out
 }
 
 // printed is all that a check printed, errors last.
-func printed(out step.Outcome) (string, error) {
+func printed(out *step.Outcome) (string, error) {
 	text, stderr := out.Result.Output, out.Result.Stderr
 	if out.Err != nil {
 		text, stderr = failure.Tails(step.Cause(out.Err))

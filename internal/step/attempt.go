@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -14,15 +15,15 @@ import (
 
 // perform makes one attempt of a step: its action, the commits that it has to
 // make, the variables that it sets.
-func (x *Executor) perform(ctx context.Context, p Place, s *workflow.Step, path string, n int) (action.Result, error) {
-	commits, err := x.beforeCommits(ctx, p, s)
+func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path string, n int, res *action.Result) error {
+	commits, err := x.beforeCommits(ctx, *p, s)
 	if err != nil {
-		return action.Result{}, err
+		return err
 	}
-	res, err := x.act(ctx, p, s, path, n)
+	err = x.act(ctx, p, s, path, n, res)
 	if len(res.Output) > Inline && res.StdoutFile == "" {
 		var kerr error
-		if res, kerr = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, res); err == nil {
+		if *res, kerr = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, *res); err == nil {
 			err = kerr
 		}
 	}
@@ -31,11 +32,11 @@ func (x *Executor) perform(ctx context.Context, p Place, s *workflow.Step, path 
 		err = serr
 	}
 	if err == nil {
-		if err = commits.after(ctx, p, s); err != nil {
+		if err = commits.after(ctx, *p, s); err != nil {
 			err = errors.Join(err, x.setResult(ctx, p, s, res, err))
 		}
 	}
-	commits.variables(ctx, p)
+	commits.variables(ctx, *p)
 	switch serr := x.saveFile(ctx, p, s, res, err); {
 	case err == nil:
 		err = serr
@@ -46,32 +47,32 @@ func (x *Executor) perform(ctx context.Context, p Place, s *workflow.Step, path 
 		err = x.nameOutputs(ctx, p, s, res)
 	}
 	if err == nil && s.Check != nil {
-		err = x.check(ctx, p, s.Check)
+		err = x.check(ctx, *p, s.Check)
 	}
 	if err == nil && s.Retry != nil && s.Retry.Until != nil { // the values are made for it
-		err = s.Retry.Unmet(template.Resolver(x.View(ctx, p)), res.Values())
+		err = s.Retry.Unmet(template.Resolver(x.View(ctx, *p)), res.Values())
 	}
-	return res, err
+	return err
 }
 
 // act runs the action of a step, made of steps or not.
-func (x *Executor) act(ctx context.Context, p Place, s *workflow.Step, path string, n int) (action.Result, error) {
+func (x *Executor) act(ctx context.Context, p *Place, s *workflow.Step, path string, n int, res *action.Result) error {
 	t, err := x.stepTimeout(ctx, p, s)
 	if err != nil {
-		return action.Result{Start: x.Clock.Now()}, err
+		res.Start = x.Clock.Now()
+		return err
 	}
 	switch s.Action.(type) {
 	case *workflow.Shell, *workflow.Claude, *workflow.HTTP, *workflow.WriteFile, *workflow.Analyze:
-		return x.leafWithin(ctx, p, s, s.Action, path, n, t)
+		return x.leafWithin(ctx, p, s, s.Action, path, n, t, res)
 	}
-	var res action.Result
 	start := x.Clock.Now()
 	err = x.within(ctx, t, fmt.Sprintf("step %q", s.Label()), func(ctx context.Context) error {
-		q, err := x.inside(ctx, p, s, nil)
+		q, err := x.inside(ctx, *p, s)
 		if err != nil {
 			return &action.InputError{Err: err}
 		}
-		res, err = x.compound(ctx, q, s, path)
+		*res, err = x.compound(ctx, q, s, path)
 		if err != nil && ctx.Err() != nil {
 			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 				err = cause
@@ -80,7 +81,7 @@ func (x *Executor) act(ctx context.Context, p Place, s *workflow.Step, path stri
 		return err
 	})
 	res.Start, res.Duration = start, x.Clock.Now().Sub(start)
-	return res, err
+	return err
 }
 
 // compound runs an action that is made of steps.
@@ -104,8 +105,8 @@ func (x *Executor) compound(ctx context.Context, p Place, s *workflow.Step, path
 }
 
 // stepTimeout is the timeout of each attempt of a step.
-func (x *Executor) stepTimeout(ctx context.Context, p Place, s *workflow.Step) (time.Duration, error) {
-	t, err := x.Span(ctx, p, s.Timeout)
+func (x *Executor) stepTimeout(ctx context.Context, p *Place, s *workflow.Step) (time.Duration, error) {
+	t, err := x.Span(ctx, *p, s.Timeout)
 	if err != nil {
 		return 0, inputError("timeout: %w", err)
 	}
@@ -119,35 +120,37 @@ func (x *Executor) stepTimeout(ctx context.Context, p Place, s *workflow.Step) (
 }
 
 // leaf runs an action that is not the step's own: a fallback, a check.
-func (x *Executor) leaf(ctx context.Context, p Place, s *workflow.Step, a workflow.Action, path string, n int) (action.Result, error) {
+func (x *Executor) leaf(ctx context.Context, p Place, s *workflow.Step, a workflow.Action, path string, n int) (res action.Result, err error) {
 	t, err := x.Span(ctx, p, s.Timeout)
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, inputError("timeout: %w", err)
 	}
-	return x.leafWithin(ctx, p, s, a, path, n, t)
+	err = x.leafWithin(ctx, &p, s, a, path, n, t, &res)
+	return res, err
 }
 
-// leafWithin runs a leaf action with a timeout.
-func (x *Executor) leafWithin(ctx context.Context, p Place, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration) (action.Result, error) {
+// leafWithin runs a leaf action with a timeout. res is what it did.
+func (x *Executor) leafWithin(ctx context.Context, p *Place, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration, res *action.Result) error {
 	t = p.bounded(s, a, t)
-	at := p
-	var err error
-	if at.Env, err = x.Values.AddDynamic(ctx, p.Env, p.Scope); err == nil {
-		at, err = x.inside(ctx, at, s, x.agentEnv(a))
+	dir := p.Dir
+	env, err := x.Values.AddDynamic(ctx, p.Env, p.Scope)
+	if err == nil {
+		dir, env, err = x.around(ctx, p, env, s, x.agentEnv(a))
 	}
 	if err != nil {
-		return action.Result{Start: x.Clock.Now()}, &action.InputError{Err: err}
+		res.Start = x.Clock.Now()
+		return &action.InputError{Err: err}
 	}
-	stall, err := x.Span(ctx, p, s.Stall)
+	stall, err := x.Span(ctx, *p, s.Stall)
 	if err != nil {
-		return action.Result{Start: x.Clock.Now()}, inputError("stall_timeout: %w", err)
+		res.Start = x.Clock.Now()
+		return inputError("stall_timeout: %w", err)
 	}
-	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Priority: s.Priority, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Listing: p.Listing, Stall: stall}
-	c.Scope, c.Environ = x.View(ctx, at), at.Env
+	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Priority: s.Priority, Action: a, Timeout: t, Dir: dir, Quiet: p.Quiet, Listing: p.Listing, Stall: stall}
+	c.Scope, c.Environ = x.Values.View(ctx, env, p.Scope), env
 	if p.Alone && !p.Quiet {
 		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }
 	}
-	var res action.Result
 	if agent, isAgent := a.(*workflow.Claude); isAgent {
 		switch {
 		case !x.handsOver(agent):
@@ -156,25 +159,25 @@ func (x *Executor) leafWithin(ctx context.Context, p Place, s *workflow.Step, a 
 		default:
 			c.Summary = p.Tried.Summary
 		}
-		res, err = x.AskAgent(ctx, p, c)
-		x.summed(&res, p.Tried.Summary)
+		*res, err = x.AskAgent(ctx, *p, c)
+		x.summed(res, p.Tried.Summary)
 	} else {
 		if _, is := a.(*workflow.HTTP); is { // the results of a map have what its items leave
 			c.Unread = p.Index == 0 && !workflow.OutputIsRead(x.File, s)
 		}
-		if res, err = x.Attempt(ctx, p, c); res.Cut {
+		if *res, err = x.Attempt(ctx, *p, c); res.Cut {
 			x.NoteOnce("cut "+path, fmt.Sprintf("step %q: the answer is longer than max_body; the rest of it is left out, as nothing reads it", s.Label()))
 		}
 	}
 	for _, v := range res.Set {
 		p.Scope.Set(v[0], v[1])
 	}
-	return res, err
+	return err
 }
 
 // bounded is the timeout of a command, which timeout_config bounds by the
 // step's id or name, or by the kind of command.
-func (p Place) bounded(s *workflow.Step, a workflow.Action, t time.Duration) time.Duration {
+func (p *Place) bounded(s *workflow.Step, a workflow.Action, t time.Duration) time.Duration {
 	if limit := workflow.CommandLimit(p.Limits, s, a); limit > 0 && (t == 0 || limit < t) {
 		return limit
 	}
@@ -182,18 +185,29 @@ func (p Place) bounded(s *workflow.Step, a workflow.Action, t time.Duration) tim
 }
 
 // inside is the place that a step has with its working_dir, env and clear_env,
-// which also hold for the steps inside it. more are variables that come before
-// its own.
-func (x *Executor) inside(ctx context.Context, p Place, s *workflow.Step, more []workflow.EnvVar) (Place, error) {
-	var err error
-	if p.Dir, err = x.workingDir(ctx, p, s.WorkingDir); err != nil {
-		return p, err
+// which also hold for the steps inside it.
+func (x *Executor) inside(ctx context.Context, p Place, s *workflow.Step) (Place, error) {
+	dir, env, err := x.around(ctx, &p, p.Env, s, nil)
+	p.Dir, p.Env = dir, env
+	return p, err
+}
+
+// around is the directory and the environment of a step at a place, where env is that of
+// the place. more are variables that come before the step's own.
+func (x *Executor) around(ctx context.Context, p *Place, env environ.Local, s *workflow.Step, more []workflow.EnvVar) (dir string, _ environ.Local, err error) {
+	dir = p.Dir
+	if s.WorkingDir != nil {
+		q := *p
+		q.Env = env
+		if dir, err = x.workingDir(ctx, q, s.WorkingDir); err != nil {
+			return dir, env, err
+		}
 	}
 	if s.ClearEnv {
-		p.Env = p.Env.Cleared()
+		env = env.Cleared()
 	}
-	p.Env, err = x.Values.AddStep(ctx, p.Env, p.Scope, s.EnvOf(p.Tried.Number), more)
-	return p, err
+	env, err = x.Values.AddStep(ctx, env, p.Scope, s.EnvOf(p.Tried.Number), more)
+	return dir, env, err
 }
 
 // workingDir is where a step runs.

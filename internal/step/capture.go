@@ -23,10 +23,10 @@ const MaxVar = 1 << 20
 
 // setResult sets the variables that a step's attempt leaves: shell.output and
 // its kin, last.*, those of its id and of its capture.
-func (x *Executor) setResult(ctx context.Context, p Place, s *workflow.Step, res action.Result, failed error) error {
+func (x *Executor) setResult(ctx context.Context, p *Place, s *workflow.Step, res *action.Result, failed error) error {
 	c := s.Capture
 	if c.Text != nil {
-		name, err := c.Text.Expand(x.View(ctx, p))
+		name, err := c.Text.Expand(x.View(ctx, *p))
 		switch {
 		case err != nil:
 		case name == "":
@@ -102,7 +102,7 @@ func seconds(f float64) any {
 }
 
 // setCapture sets the variable of `capture:` with its companions.
-func (x *Executor) setCapture(p Place, c workflow.Capture, of printed, obj map[string]any) error {
+func (x *Executor) setCapture(p *Place, c workflow.Capture, of printed, obj map[string]any) error {
 	res := of.res
 	text := res.Output
 	switch {
@@ -167,29 +167,32 @@ func formatted(format, text string, success bool, m *mask.Masker) (any, error) {
 
 // saveFile writes output_file. err is why the attempt failed: what it has printed until then
 // is written as well, and nothing where it has not run, or runs again in the next life.
-func (x *Executor) saveFile(ctx context.Context, p Place, s *workflow.Step, res action.Result, err error) error {
+func (x *Executor) saveFile(ctx context.Context, p *Place, s *workflow.Step, res *action.Result, err error) error {
 	ran := err == nil || res.ExitCode != 0 || res.Output != "" || res.StdoutFile != ""
 	if s.OutputFile == nil || !ran || err != nil && ctx.Err() != nil && x.Life.Stopping(ctx) != nil {
 		return nil
 	}
-	path, err := s.OutputFile.Expand(x.View(ctx, p))
+	path, err := s.OutputFile.Expand(x.View(ctx, *p))
 	if err != nil {
 		return inputError("output_file: %w", err)
 	}
 	if stop := x.Life.Stopping(ctx); stop != nil && ctx.Err() != nil {
 		return stop // a name that was computed may be cut short
 	}
-	if err := x.Actions.Save(ctx, p.File(s.OutputFile, path), res); err != nil {
+	if err := x.Actions.Save(ctx, p.File(s.OutputFile, path), *res); err != nil {
 		return fmt.Errorf("output_file: %w", err)
 	}
 	return nil
 }
 
 // nameOutputs sets the named outputs.
-func (x *Executor) nameOutputs(ctx context.Context, p Place, s *workflow.Step, res action.Result) error {
+func (x *Executor) nameOutputs(ctx context.Context, p *Place, s *workflow.Step, res *action.Result) error {
+	if len(s.Outputs) == 0 {
+		return nil
+	}
 	text := x.printed(res)
 	for _, o := range s.Outputs {
-		v, err := x.namedOutput(ctx, p, o, res)
+		v, err := x.namedOutput(ctx, *p, o, res)
 		if err != nil {
 			return &action.InputError{Kind: "capture", Err: fmt.Errorf("outputs %s: %w", o.Name, err)}
 		}
@@ -227,7 +230,7 @@ func (p Place) namesData(t *template.Text) bool {
 
 // namedOutput is one entry of outputs: the first file that the step changed
 // and that fits a pattern, a value out of its output, or a text.
-func (x *Executor) namedOutput(ctx context.Context, p Place, o workflow.Output, res action.Result) (any, error) {
+func (x *Executor) namedOutput(ctx context.Context, p Place, o workflow.Output, res *action.Result) (any, error) {
 	switch {
 	case o.FilePattern != "":
 		return x.madeFile(ctx, p, o.FilePattern)

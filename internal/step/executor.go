@@ -109,10 +109,12 @@ func (p Place) Round(n int) Place {
 }
 
 // recorded gives what an earlier life of the run recorded of a step in the attempt
-// that is being made.
-func (p Place) recorded(path string) (journal.StepRecord, bool) {
-	rec, ok := p.Past[path]
-	return rec, ok && rec.Last > p.Since
+// that is being made; nil: nothing.
+func (p *Place) recorded(path string) *journal.StepRecord {
+	if rec, ok := p.Past[path]; ok && rec.Last > p.Since {
+		return &rec
+	}
+	return nil
 }
 
 // With is the place with more variables in its environment: names and values in
@@ -198,7 +200,9 @@ func (t *Tally) Counts() event.Counts {
 
 // Add counts the step of a path by its outcome, unless it is a part of another one,
 // or was cut short and has none.
-func (t *Tally) Add(path string, o Outcome) {
+func (t *Tally) Add(path string, o *Outcome) { t.add(path, o, o.Unmended) }
+
+func (t *Tally) add(path string, o *Outcome, unmended bool) {
 	if event.Aside(path) || o.Status == event.Interrupted {
 		return
 	}
@@ -207,21 +211,22 @@ func (t *Tally) Add(path string, o Outcome) {
 	if n := t.counts.Of(o.Kind()); n != nil {
 		*n++
 	}
-	if o.Unmended && o.Status == event.Failed {
+	if unmended && o.Status == event.Failed {
 		t.counts.Unmended++
 	}
 }
 
 // countStep counts a step that has ended. That one of an item was not mended counts with
 // the item, and only if that succeeds with it.
-func (x *Executor) countStep(p Place, path string, out Outcome) {
+func (x *Executor) countStep(p *Place, path string, out *Outcome) {
+	unmended := out.Unmended
 	if p.Unmended != nil {
-		if out.Unmended && out.Status == event.Failed && !event.Aside(path) {
+		if unmended && out.Status == event.Failed && !event.Aside(path) {
 			p.Unmended.Store(true)
 		}
-		out.Unmended = false
+		unmended = false
 	}
-	x.Tally.Add(path, out)
+	x.Tally.add(path, out, unmended)
 }
 
 // Inline is how many bytes of an output are in a record; the whole of a

@@ -28,7 +28,10 @@ import (
 // foreach runs its steps for each of a list of values, one after another or
 // several at a time. Its output is the outputs of the rounds, in order.
 func (x *Executor) foreach(ctx context.Context, p Place, a *workflow.Foreach, label, path string) (res action.Result, err error) {
-	rec, _ := p.recorded(path)
+	rec := p.recorded(path)
+	if rec == nil {
+		rec = &journal.StepRecord{}
+	}
 	list, err := x.foreachValues(ctx, &p, a, path, rec)
 	if err != nil {
 		return res, err
@@ -192,7 +195,7 @@ func (x *Executor) identity(v any) string {
 // takeOver takes the rounds that an earlier life of the run has ended, with what they
 // gave. One that failed is over where the foreach continues after failures, unless the
 // whole of it has failed and is tried again.
-func (f *loop) takeOver(rec journal.StepRecord) error {
+func (f *loop) takeOver(rec *journal.StepRecord) error {
 	for i, r := range rec.Rounds {
 		if r.Status != event.Succeeded && (r.Status != event.Failed || !f.a.ContinueOnError || !unfinished(rec)) {
 			continue
@@ -218,8 +221,8 @@ func (f *loop) gave(i int) (any, error) {
 	q := f.p.Round(i)
 	for _, s := range f.a.Do {
 		path := q.Path(s.Path)
-		rec, ok := q.recorded(path)
-		if !ok {
+		rec := q.recorded(path)
+		if rec == nil {
 			continue
 		}
 		d, out, done, err := ended(rec)
@@ -228,7 +231,7 @@ func (f *loop) gave(i int) (any, error) {
 		}
 		f.x.setAgain(q, &d)
 		if done {
-			f.x.countStep(q, path, out)
+			f.x.countStep(&q, path, out)
 		}
 	}
 	return q.roundOutput(), nil
@@ -289,7 +292,7 @@ func (x *Executor) brief(v any) string { return x.text(value.Text(v)).Head(60) }
 
 // foreachValues gives the values of a foreach: those that an earlier life of the run has
 // recorded, else those that its list has now, which are recorded.
-func (x *Executor) foreachValues(ctx context.Context, p *Place, a *workflow.Foreach, path string, rec journal.StepRecord) ([]any, error) {
+func (x *Executor) foreachValues(ctx context.Context, p *Place, a *workflow.Foreach, path string, rec *journal.StepRecord) ([]any, error) {
 	if rec.List != nil {
 		return x.recordedValues(rec.List, path)
 	}
@@ -434,7 +437,8 @@ func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach
 	step := &workflow.Step{Path: path + ".items", Action: &workflow.Shell{Text: a.Text}}
 	q := p
 	q.Quiet, q.Listing, q.Alone = true, true, false
-	res, err := x.leafWithin(ctx, q, step, step.Action, p.Path(step.Path), 1, 0)
+	var res action.Result
+	err = x.leafWithin(ctx, &q, step, step.Action, p.Path(step.Path), 1, 0, &res)
 	if err != nil {
 		return nil, got, fmt.Errorf("the command of its items: %w", err)
 	}

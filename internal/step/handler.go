@@ -17,11 +17,11 @@ import (
 
 // rounds runs a step, and where its handler is a repair, the step and the
 // handler in turn.
-func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path string) Outcome {
+func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path string) *Outcome {
 	h := s.OnFailure
 	g, err := x.goOn(ctx, p, s, path)
 	if err != nil {
-		return Outcome{Status: event.Failed, Err: err}
+		return &Outcome{Status: event.Failed, Err: err}
 	}
 	total, waited, out := g.made, time.Duration(0), g.last
 	for round := g.round; ; round++ {
@@ -39,8 +39,7 @@ func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path s
 		if out.Tolerated || x.Life.Interrupted(ctx, out.Err) {
 			break
 		}
-		var did bool
-		if out, did = x.onExitCode(ctx, p, s, out); did {
+		if x.onExitCode(ctx, p, s, out) {
 			break
 		}
 		if round > s.Handlings() || h.Rerun && limited(out.Err) {
@@ -61,23 +60,23 @@ func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path s
 			break
 		}
 	}
-	out = tolerate(s, out)
+	tolerate(s, out)
 	if out.Err == nil && out.Status != event.Failed {
 		out.Incomplete = out.Incomplete || out.Result.Incomplete
-		out = x.followUp(ctx, p, s, out)
+		x.followUp(ctx, p, s, out)
 	}
 	return out
 }
 
 // handlerLeft is where an earlier life of the run has left a step and its handler.
 type handlerLeft struct {
-	first   bool    // the round is the first of this life
-	round   int     // the present one, from 1
-	made    int     // attempts in the rounds before
-	last    Outcome // how the attempt before failed, where a handler has begun
-	failed  bool    // no attempt of the round follows, and its handler has begun
-	since   int64   // the number of the event with which that began; 0: it has not
-	handled bool    // and has ended, with err
+	first   bool     // the round is the first of this life
+	round   int      // the present one, from 1
+	made    int      // attempts in the rounds before
+	last    *Outcome // how the attempt before failed; nil where no handler has begun
+	failed  bool     // no attempt of the round follows, and its handler has begun
+	since   int64    // the number of the event with which that began; 0: it has not
+	handled bool     // and has ended, with err
 	err     error
 }
 
@@ -85,8 +84,8 @@ type handlerLeft struct {
 // rounds of its handler have set.
 func (x *Executor) goOn(ctx context.Context, p Place, s *workflow.Step, path string) (handlerLeft, error) {
 	g := handlerLeft{first: true, round: 1}
-	rec, ok := p.recorded(path)
-	if !ok || s.OnFailure == nil || !unfinished(rec) {
+	rec := p.recorded(path)
+	if rec == nil || s.OnFailure == nil || !unfinished(rec) {
 		return g, nil
 	}
 	h := rec.Handler
@@ -96,8 +95,8 @@ func (x *Executor) goOn(ctx context.Context, p Place, s *workflow.Step, path str
 		}
 		return g, nil
 	}
-	g.last = x.lastFailure(journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
-	if err := x.setResult(ctx, p, s, g.last.Result, g.last.Err); err != nil {
+	g.last = x.lastFailure(&journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
+	if err := x.setResult(ctx, &p, s, &g.last.Result, g.last.Err); err != nil {
 		return g, err
 	}
 	for n := 1; n <= h.Number && (n < h.Number || h.Status != event.Running); n++ {
@@ -149,12 +148,12 @@ func (p Place) handling(round int) Place {
 }
 
 // takeHandled sets the variables of a round of a handler that has ended.
-func (x *Executor) takeHandled(ctx context.Context, p Place, s *workflow.Step, out Outcome, round int) {
+func (x *Executor) takeHandled(ctx context.Context, p Place, s *workflow.Step, out *Outcome, round int) {
 	x.setHandled(p, s, out, round)
 	q := p.handling(round)
 	for _, step := range s.OnFailure.Steps {
 		var d record
-		if rec, ok := q.recorded(q.Path(step.Path)); ok && json.Unmarshal(rec.Data, &d) == nil {
+		if rec := q.recorded(q.Path(step.Path)); rec != nil && json.Unmarshal(rec.Data, &d) == nil {
 			x.setAgain(q, &d)
 		}
 	}
@@ -162,18 +161,17 @@ func (x *Executor) takeHandled(ctx context.Context, p Place, s *workflow.Step, o
 }
 
 // tolerate says whether a failed step lets the next one run.
-func tolerate(s *workflow.Step, out Outcome) Outcome {
+func tolerate(s *workflow.Step, out *Outcome) {
 	if out.Err == nil || errors.Is(out.Err, ErrInterrupted) {
-		return out
+		return
 	}
 	out.Unmended = !out.Tolerated && s.Unmended()
 	out.Tolerated = out.Tolerated || s.Tolerated()
-	return out
 }
 
 // followUp runs what belongs to a step that ended well: on_success, the steps
 // of its exit status, validations.
-func (x *Executor) followUp(ctx context.Context, p Place, s *workflow.Step, out Outcome) Outcome {
+func (x *Executor) followUp(ctx context.Context, p Place, s *workflow.Step, out *Outcome) {
 	var err error
 	if s.Validate != nil {
 		var incomplete bool
@@ -187,19 +185,19 @@ func (x *Executor) followUp(ctx context.Context, p Place, s *workflow.Step, out 
 		err = x.Sequence(ctx, p, s.OnSuccess)
 	}
 	if err == nil {
-		return out
+		return
 	}
 	out.Status, out.Err = event.Failed, err
-	return tolerate(s, out)
+	tolerate(s, out)
 }
 
 // onExitCode runs the steps for a failed step's exit status: where they end
-// well, the step is recovered.
-func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, out Outcome) (Outcome, bool) {
+// well, the step is recovered. It is false where there are none.
+func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, out *Outcome) bool {
 	code, ok := failure.ExitCode(out.Err)
 	steps, has := s.OnExitCode[code]
 	if !ok || !has || code == 0 {
-		return out, false
+		return false
 	}
 	x.setError(p, s, out)
 	err := x.synced(ctx) // as before another handler
@@ -208,15 +206,15 @@ func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, ou
 	}
 	if err != nil {
 		out.Err = err
-		return out, true
+		return true
 	}
 	out.Status, out.Err, out.Recovered = event.Succeeded, nil, true
-	return out, true
+	return true
 }
 
 // handle runs the on_failure steps after the attempts of a round have failed. since is the
 // number of the event with which an earlier life of the run began that; 0: none did.
-func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path string, out Outcome, round int, since int64) error {
+func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path string, out *Outcome, round int, since int64) error {
 	h := s.OnFailure
 	x.setHandled(p, s, out, round)
 	q := p.handling(round)
@@ -257,7 +255,7 @@ func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path s
 }
 
 // setHandled sets what the steps of a handler read.
-func (x *Executor) setHandled(p Place, s *workflow.Step, out Outcome, round int) {
+func (x *Executor) setHandled(p Place, s *workflow.Step, out *Outcome, round int) {
 	x.setError(p, s, out)
 	p.Scope.Set("test", map[string]any{
 		"attempt": int64(round), "exit_code": int64(out.Result.ExitCode),
@@ -292,8 +290,8 @@ func (x *Executor) repair(ctx context.Context, p Place, h *workflow.Handler) err
 }
 
 // setError sets what handlers read of a failure.
-func (x *Executor) setError(p Place, s *workflow.Step, out Outcome) {
-	text := x.printed(out.Result)
+func (x *Executor) setError(p Place, s *workflow.Step, out *Outcome) {
+	text := x.printed(&out.Result)
 	p.Scope.SetKept("error", map[string]any{
 		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),
 		"class": driver.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": x.Clock.Now().UTC().Format(time.RFC3339),

@@ -56,7 +56,7 @@ func (x *Executor) Within(ctx context.Context, d time.Duration, what string, f f
 // Template runs the steps of an agent on a work item, to which p belongs. They
 // end although a budget of the run is spent. The error of an agent
 // that took too long is the *TimeoutError. ended is that of [Executor.Block].
-func (x *Executor) Template(ctx context.Context, p Place, b *workflow.Block, ended func(i int, out Outcome)) error {
+func (x *Executor) Template(ctx context.Context, p Place, b *workflow.Block, ended func(i int, out *Outcome)) error {
 	err := x.Block(Finish(ctx), p, b, "agent_template", ended)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
 		var te *TimeoutError

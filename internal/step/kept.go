@@ -24,13 +24,13 @@ func (k *kept) Text() (string, error) { return k.actions.Text(k.Log) }
 
 // printed is what an attempt printed, as its variables have it.
 type printed struct {
-	res    action.Result
+	res    *action.Result
 	output any // a string, or kept
 	stderr any
 }
 
 // printed finds the logs of what an attempt printed.
-func (x *Executor) printed(res action.Result) printed {
+func (x *Executor) printed(res *action.Result) printed {
 	p := printed{res: res, output: res.Output, stderr: res.Stderr}
 	if log := res.OutputLog; log != nil && len(res.Output) > Inline {
 		p.output = &kept{*log, x.Actions}

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ type operation struct {
 	again  bool // this life of the run has made an attempt before
 
 	out     Outcome
+	at      Place // of the attempt
 	prior   former
 	start   time.Time // of the attempt
 	prev    time.Duration
@@ -50,7 +52,7 @@ type operation struct {
 // says when it is exhausted. first says that nothing of the step has run in this life of
 // the run; made attempts were made in the rounds of its handler before, and last is how
 // the last of them ended.
-func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
+func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, path string, first bool, made int, last *Outcome) *Outcome {
 	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), asked: -1}
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
@@ -64,23 +66,24 @@ func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, pat
 		err = o.admission(&op)
 	}
 	if err != nil {
-		return Outcome{Status: event.Failed, Err: err}
+		return &Outcome{Status: event.Failed, Err: err}
 	}
-	if rec, ok := p.recorded(path); ok && first && unfinished(rec) {
+	if rec := p.recorded(path); rec != nil && first && unfinished(rec) {
 		if st := RecordedState(rec.Retry); st.Attempt > 0 {
-			o.out = x.lastFailure(rec)
+			o.out = *x.lastFailure(rec)
 			o.out.Attempts -= made
 			if rec.GivenUp != "" { // it is decided that no attempt follows
-				if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil {
-					return Outcome{Status: event.Failed, Err: err}
+				if err := x.setResult(ctx, &p, s, &o.out.Result, o.out.Err); err != nil {
+					return &Outcome{Status: event.Failed, Err: err}
 				}
 				o.out.Reason = reasonOf(rec.GivenUp)
-				return x.exhausted(ctx, p, s, path, o.out)
+				x.exhausted(ctx, p, s, path, &o.out)
+				return &o.out
 			}
-			o.prior = formerOf(o.out)
+			o.prior = formerOf(&o.out)
 			op.State, op.Last, o.prev = st, o.out.Err, st.Prev
-			if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil { // as that attempt has left them
-				return Outcome{Status: event.Failed, Err: err}
+			if err := x.setResult(ctx, &p, s, &o.out.Result, o.out.Err); err != nil { // as that attempt has left them
+				return &Outcome{Status: event.Failed, Err: err}
 			}
 		} else if o.policy.Deadline > 0 && rec.Attempts > made {
 			op.State.Began = rec.Began // the first attempt was cut short, and counts in the deadline
@@ -90,12 +93,11 @@ func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, pat
 	o.wake(x.Clock.Now())
 	o.end(err)
 	o.out.Waited = o.waited
-	if o.out.Err == nil || x.Life.Interrupted(ctx, o.out.Err) {
-		return o.out
+	if o.out.Err != nil && !x.Life.Interrupted(ctx, o.out.Err) {
+		x.exhausted(ctx, p, s, path, &o.out)
+		o.out.Waited = o.waited
 	}
-	out := x.exhausted(ctx, p, s, path, o.out)
-	out.Waited = o.waited
-	return out
+	return &o.out
 }
 
 // wake ends the present wait.
@@ -106,7 +108,7 @@ func (o *operation) wake(now time.Time) {
 }
 
 // unfinished reports whether a step was in flight when its process ended.
-func unfinished(rec journal.StepRecord) bool {
+func unfinished(rec *journal.StepRecord) bool {
 	return rec.Status == event.Running || rec.Status == event.Interrupted
 }
 
@@ -118,16 +120,16 @@ func RecordedState(rec journal.Retry) driver.State {
 
 // attempt makes one attempt.
 func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
-	p := o.p.attempt(o.Values.Mask(), o.made+n, o.prior)
-	if p.Past != nil {
-		o.takeOver(&p)
+	o.at = o.p.attempt(o.Values.Mask(), o.made+n, o.prior)
+	if o.at.Past != nil {
+		o.takeOver(&o.at)
 	}
 	if o.holding != nil {
-		p.Holding = o.holding
+		o.at.Holding = o.holding
 	}
 	o.out = Outcome{Attempts: n}
-	defer func() { o.prior = formerOf(o.out) }()
-	res, err := o.perform(ctx, p, o.s, o.path, o.made+n)
+	defer func() { o.prior = formerOf(&o.out) }()
+	err := o.perform(ctx, &o.at, o.s, o.path, o.made+n, &o.out.Result)
 	if err != nil && o.ctx.Err() != nil {
 		// Whatever it died of, it did so while it was being ended.
 		if stop := o.Life.Stopping(o.ctx); stop != nil && (errors.Is(stop, ErrInterrupted) || isCancelled(o.ctx, err)) {
@@ -136,7 +138,7 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 	} else if err != nil && ctx.Err() != nil && o.ended(err) {
 		err = context.Cause(ctx) // the deadline of the policy, which is not the run's end
 	}
-	o.out.Result, o.out.Err = res, err
+	o.out.Err = err
 	if err == nil {
 		return struct{}{}, nil
 	}
@@ -159,7 +161,7 @@ func (o *operation) ended(err error) bool {
 // also where the step was begun again after that and no attempt was made yet. Any other
 // attempt begins with the first of them.
 func (o *operation) takeOver(p *Place) {
-	rec, _ := o.p.recorded(o.path)
+	rec := cmp.Or(o.p.recorded(o.path), &journal.StepRecord{})
 	begun := rec.Attempts == 0 && rec.BeganAt != 0
 	if o.again || unfinished(rec) && !rec.InFlight() && !begun {
 		p.Past = nil
@@ -193,7 +195,7 @@ func (o *operation) observe(e retry.Event) {
 			o.out = Outcome{Attempts: e.Attempt, Err: e.Err} // a panic
 		}
 		if !o.ended(e.Err) {
-			o.facts = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
+			o.facts = append(facts, o.failed(o.p, o.s, o.path, &o.out, o.made, o.start, e.Time))
 			return
 		}
 	case retry.WaitScheduled:
@@ -214,7 +216,7 @@ func (o *operation) observe(e retry.Event) {
 		if e.Reason == driver.ReasonNone {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
-			if r := ranOf(o.out.Result); r != (ran{}) && o.Recorder.Detailed() {
+			if r := ranOf(&o.out.Result); r != (ran{}) && o.Recorder.Detailed() {
 				done.Data = Data(r)
 			}
 			facts = append(facts, done)
@@ -253,7 +255,7 @@ func (o *operation) end(err error) {
 	}
 	out.Status, out.Reason = event.Failed, e.Reason
 	if stop := o.Life.Stopping(o.ctx); stop != nil && (e.Reason == driver.ReasonCancelled || e.Reason == driver.ReasonInterrupted || o.ctx.Err() != nil) {
-		*out = stopped(*out, stop)
+		stopped(out, stop)
 		return
 	}
 	if out.Err == nil {
@@ -265,20 +267,19 @@ func (o *operation) end(err error) {
 }
 
 // stopped is a step that did not end because the run stops.
-func stopped(out Outcome, err error) Outcome {
+func stopped(out *Outcome, err error) {
 	out.Status = event.Interrupted
 	if out.Err != nil && !errors.Is(err, ErrInterrupted) && !errors.Is(out.Err, err) {
 		err = errors.Join(err, out.Err)
 	}
 	out.Err = err
-	return out
 }
 
 // lastFailure is how the last attempt failed that an earlier life of the run
 // has recorded: whoever reads it sees what it would have seen then.
 // Of an output whose log a power cut took away it has the end.
-func (x *Executor) lastFailure(rec journal.StepRecord) Outcome {
-	out := Outcome{Status: event.Failed, Attempts: rec.Attempts}
+func (x *Executor) lastFailure(rec *journal.StepRecord) *Outcome {
+	out := &Outcome{Status: event.Failed, Attempts: rec.Attempts}
 	var d attemptData
 	if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
 		d.Failure = &failure.Failure{}
@@ -307,10 +308,10 @@ func (x *Executor) readLog(log action.Log, text *string) bool {
 }
 
 // exhausted does what the retry policy says when it allows no further attempt.
-func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, path string, out Outcome) Outcome {
+func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, path string, out *Outcome) {
 	out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
 	if s.Retry == nil {
-		return out
+		return
 	}
 	switch s.Retry.OnFailure {
 	case "continue":
@@ -319,19 +320,20 @@ func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, pat
 		x.setError(p, s, out)
 		res, err := x.leaf(ctx, p.attempt(x.Values.Mask(), out.Attempts+1, formerOf(out)), s, s.Retry.FallbackAction(), path+".fallback", 1)
 		if err == nil {
-			err = x.setResult(ctx, p, s, res, nil)
+			err = x.setResult(ctx, &p, s, &res, nil)
 		}
 		if err == nil {
-			return Outcome{Status: event.Degraded, Result: res, Attempts: out.Attempts}
+			*out = Outcome{Status: event.Degraded, Result: res, Attempts: out.Attempts}
+			return
 		}
 		if stop := x.Life.Stopping(ctx); stop != nil && x.Life.Interrupted(ctx, err) {
-			return stopped(out, stop)
+			stopped(out, stop)
+			return
 		}
 		own := *out.Err.(*Error) // which is made above
 		own.Err = fmt.Errorf("%w; the fallback failed too: %w", own.Err, err)
 		out.Err = &own
 	}
-	return out
 }
 
 // admission has the attempts of a step wait for their turn, ask its breaker, and take

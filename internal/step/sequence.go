@@ -16,12 +16,12 @@ import (
 // Sequence runs steps one after another until one fails for good. The error is
 // an *Error, or the reason for which the run stops.
 func (x *Executor) Sequence(ctx context.Context, p Place, steps []*workflow.Step) error {
-	return x.Each(ctx, p, steps, func(int, Outcome) {})
+	return x.Each(ctx, p, steps, func(int, *Outcome) {})
 }
 
 // Each is [Executor.Sequence]; ended is told how each step ended, by its place
 // in the list.
-func (x *Executor) Each(ctx context.Context, p Place, steps []*workflow.Step, ended func(i int, out Outcome)) error {
+func (x *Executor) Each(ctx context.Context, p Place, steps []*workflow.Step, ended func(i int, out *Outcome)) error {
 	for i, s := range steps {
 		if err := x.Life.Stopping(ctx); err != nil {
 			return err
@@ -37,9 +37,9 @@ func (x *Executor) Each(ctx context.Context, p Place, steps []*workflow.Step, en
 
 // Block runs a list of steps under its timeout; what names it. ended is told
 // how each of them ended; nil: nobody asks.
-func (x *Executor) Block(ctx context.Context, p Place, b *workflow.Block, what string, ended func(i int, out Outcome)) error {
+func (x *Executor) Block(ctx context.Context, p Place, b *workflow.Block, what string, ended func(i int, out *Outcome)) error {
 	if ended == nil {
-		ended = func(int, Outcome) {}
+		ended = func(int, *Outcome) {}
 	}
 	t, err := x.Span(ctx, p, b.Timeout)
 	if err != nil {

@@ -47,7 +47,7 @@ type Outcome struct {
 
 // Kind is the status in more detail: whether it ended as it was meant to, or how
 // else.
-func (o Outcome) Kind() string {
+func (o *Outcome) Kind() string {
 	switch {
 	case o.Status == event.Failed && o.Tolerated:
 		return event.Tolerated
@@ -131,9 +131,9 @@ func (x *Executor) Open(s Sealed) map[string]any {
 
 // Step executes one step, or takes over what an earlier life of the run
 // recorded of it.
-func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome {
+func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) *Outcome {
 	path := p.Path(s.Path)
-	if rec, ok := p.recorded(path); ok {
+	if rec := p.recorded(path); rec != nil {
 		if out, done := x.Replay(p, path, rec); done {
 			return out
 		}
@@ -143,16 +143,16 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome 
 	if s.When != nil {
 		run, err := s.When.EvalBool(template.Resolver(x.View(ctx, p)))
 		if err != nil {
-			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, unmarked)
+			return x.ended(ctx, p, s, path, start, &Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, unmarked)
 		}
 		if stop := x.Life.Stopping(ctx); stop != nil {
-			return Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
+			return &Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
 		}
 		if !run {
 			if x.Skipped != nil {
 				x.Skipped(p, s)
 			}
-			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Skipped}, unmarked)
+			return x.ended(ctx, p, s, path, start, &Outcome{Status: event.Skipped}, unmarked)
 		}
 	}
 	e := p.Event(event.StepStarted, path)
@@ -170,7 +170,7 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome 
 	out := x.rounds(ctx, p, s, path)
 	if out.Err != nil && ctx.Err() != nil && isCancelled(ctx, out.Err) {
 		if stop := x.Life.Stopping(ctx); errors.Is(stop, ErrInterrupted) {
-			out = stopped(out, stop) // what it read for the step was cut short
+			stopped(out, stop) // what it read for the step was cut short
 		}
 	}
 	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
@@ -208,7 +208,7 @@ func begun(a workflow.Action, round string) json.RawMessage {
 
 // Replay takes over a step that has ended in an earlier life of the run. It is
 // false where the step is to be executed.
-func (x *Executor) Replay(p Place, path string, rec journal.StepRecord) (Outcome, bool) {
+func (x *Executor) Replay(p Place, path string, rec *journal.StepRecord) (*Outcome, bool) {
 	d, out, done, err := ended(rec)
 	if !done {
 		return out, false
@@ -218,30 +218,30 @@ func (x *Executor) Replay(p Place, path string, rec journal.StepRecord) (Outcome
 		out.Result, err = x.resultOf(&d)
 	}
 	if err != nil {
-		return Outcome{Status: event.Failed, Err: fmt.Errorf("the record of step %s: %w", path, err)}, true
+		return &Outcome{Status: event.Failed, Err: fmt.Errorf("the record of step %s: %w", path, err)}, true
 	}
-	x.countStep(p, path, out)
+	x.countStep(&p, path, out)
 	return out, true
 }
 
 // ended reads the record of a step. It is not done where the step is to be executed: to
 // resume a failed run tries the step again.
-func ended(rec journal.StepRecord) (d record, out Outcome, done bool, err error) {
+func ended(rec *journal.StepRecord) (d record, out *Outcome, done bool, err error) {
 	if rec.Status == event.Running || rec.Status == event.Interrupted || rec.Status == "" {
-		return d, out, false, nil
+		return d, &Outcome{}, false, nil
 	}
 	if len(rec.Data) > 0 {
 		err = json.Unmarshal(rec.Data, &d)
 	}
 	d.Output, d.Stderr = d.Raw.Text("/output", d.Output), d.Raw.Text("/stderr", d.Stderr)
-	out = Outcome{Status: rec.Status, Attempts: rec.Attempts, Tolerated: d.Tolerated, Unmended: d.Unmended, Recovered: d.Recovered, Incomplete: d.Incomplete}
+	out = &Outcome{Status: rec.Status, Attempts: rec.Attempts, Tolerated: d.Tolerated, Unmended: d.Unmended, Recovered: d.Recovered, Incomplete: d.Incomplete}
 	return d, out, err != nil || rec.Status != event.Failed || d.Tolerated, err
 }
 
 // TakenOver says whether a resume takes over what is recorded of a step, instead of
 // executing it.
 func TakenOver(rec journal.StepRecord) bool {
-	_, _, done, _ := ended(rec)
+	_, _, done, _ := ended(&rec)
 	return done
 }
 
@@ -279,7 +279,7 @@ func (x *Executor) resultOf(d *record) (res action.Result, err error) {
 }
 
 // ended records how a step ended, with what it has set since a mark in its scope.
-func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path string, start time.Time, out Outcome, mark int) Outcome {
+func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path string, start time.Time, out *Outcome, mark int) *Outcome {
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
 	e.Time = x.Clock.Now()
@@ -299,7 +299,7 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 	if x.Recorder.Detailed() {
 		e.Data = Data(x.recordOf(p, out, mark))
 	}
-	x.countStep(p, path, out)
+	x.countStep(&p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
 		if err := x.Safe(context.WithoutCancel(ctx), p, path); err != nil {
 			x.Life.Halt(fmt.Errorf("what step %s did cannot be made durable: %w", path, err))
@@ -311,7 +311,7 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 }
 
 // recordOf is what a later life of the run reads of a step that has ended.
-func (x *Executor) recordOf(p Place, out Outcome, mark int) *record {
+func (x *Executor) recordOf(p Place, out *Outcome, mark int) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile, StderrFile: out.Result.StderrFile, By: out.Result.Instead}
 	if out.Result.StdoutFile != "" {
@@ -320,7 +320,7 @@ func (x *Executor) recordOf(p Place, out Outcome, mark int) *record {
 	}
 	if mark != unmarked && (p.Index == 0 || p.Keep) {
 		d.Sealed = x.Seal(p.Scope.Since(mark))
-		d.leaveOut(out.Result)
+		d.leaveOut(&out.Result)
 		if log := out.Result.OutputLog; log != nil && d.Kept["/last/output"] == *log {
 			d.Output = x.Filed(out.Result.Output)
 		}
@@ -334,7 +334,7 @@ func (x *Executor) recordOf(p Place, out Outcome, mark int) *record {
 
 // leaveOut takes the outputs out of the variable last where the record has them
 // already, word for word: large ones are most of what a run writes.
-func (d *record) leaveOut(res action.Result) {
+func (d *record) leaveOut(res *action.Result) {
 	last, ok := d.Vars["last"].(map[string]any)
 	if !ok || len(d.Secrets) > 0 {
 		return
@@ -396,7 +396,7 @@ func unrepresentable(err error) json.RawMessage {
 }
 
 // failed is the event of a failed attempt, with all that is known of it.
-func (x *Executor) failed(p Place, s *workflow.Step, path string, out Outcome, made int, start, now time.Time) event.Event {
+func (x *Executor) failed(p Place, s *workflow.Step, path string, out *Outcome, made int, start, now time.Time) event.Event {
 	f := failure.From(out.Err)
 	e := p.Event(event.AttemptFailed, path)
 	e.Time, e.Label, e.Attempt, e.Class, e.Message, e.ExitCode = now, s.Label(), made+out.Attempts, f.Class, f.Message, out.Result.ExitCode
@@ -408,13 +408,13 @@ func (x *Executor) failed(p Place, s *workflow.Step, path string, out Outcome, m
 }
 
 // failedData is what a later life of the run reads of a failed attempt.
-func (x *Executor) failedData(s *workflow.Step, out Outcome, f *failure.Failure, start time.Time) *attemptData {
-	d := attemptData{ran: ranOf(out.Result), Stdout: x.whole(out.Result.Output), Stderr: x.whole(out.Result.Stderr), At: start, Exit: out.Result.ExitCode, Session: out.Result.Session, Failure: f.Beside(handled(s))}
+func (x *Executor) failedData(s *workflow.Step, out *Outcome, f *failure.Failure, start time.Time) *attemptData {
+	d := attemptData{ran: ranOf(&out.Result), Stdout: x.whole(out.Result.Output), Stderr: x.whole(out.Result.Stderr), At: start, Exit: out.Result.ExitCode, Session: out.Result.Session, Failure: f.Beside(handled(s))}
 	if a, is := s.Action.(*workflow.Claude); is && x.handsOver(a) && (!a.ContinueSession || out.Result.Full || out.Result.Session == "") {
 		d.Summary, d.Full = out.Result.Summary, out.Result.Full
 	}
 	if handled(s) { // which reads the outputs, also after a resume
-		text := x.printed(out.Result)
+		text := x.printed(&out.Result)
 		if k, is := text.output.(*kept); is {
 			d.StdoutLog = &k.Log
 		} else {
@@ -456,7 +456,7 @@ type ran struct {
 	Answer  int    `json:"http_status,omitempty"`
 }
 
-func ranOf(r action.Result) ran { return ran{r.Program, r.Status} }
+func ranOf(r *action.Result) ran { return ran{r.Program, r.Status} }
 
 // handled reports whether something of the step reads how it failed.
 func handled(s *workflow.Step) bool {

@@ -39,7 +39,10 @@ type former struct {
 	Full             bool
 }
 
-func formerOf(o Outcome) former {
+func formerOf(o *Outcome) former {
+	if o == nil {
+		return former{}
+	}
 	return former{o.Err, o.Result.Session, o.Result.Summary, o.Result.Full}
 }
 
