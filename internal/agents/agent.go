@@ -19,19 +19,19 @@ import (
 )
 
 // Run runs an agent for an item.
-func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
+func (x *Map) Run(ctx context.Context, at *mapper.Attempt, e *mapper.Ending) {
 	a := attempt{Agent: gitwork.Agent{Item: at.Item, Attempt: at.Number, Label: at.Label, Start: at.Start}, past: x.takePast(at.Item.Index)}
 	err := x.elsewhere(ctx, &a)
 	if errors.Is(err, errNotMerged) {
 		err = x.agent(ctx, &a, at)
 	}
-	e := mapper.Ending{Result: a.Result, Recorded: a.Recorded, Used: a.used}
+	e.Result, e.Recorded, e.Used = a.Result, a.Recorded, a.used
 	if e.Parked = a.Parked; err == nil && e.Parked != nil {
-		return e
+		return
 	}
 	if err == nil {
-		x.counted(a.Result, cmp.Or(at.Label, a.Item.ID))
-		return e
+		x.counted(&a.Result, cmp.Or(at.Label, a.Item.ID))
+		return
 	}
 	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
 	e.Failure = *failure.From(e.Err) // its step has a place of its own
@@ -45,15 +45,14 @@ func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 		x.Executor.Note("item %s: %v", items.NameOf(x.Executor.Values.Mask(), a.Item), err)
 	}
 	e.Shortage = failure.Shortage(err)
-	x.timedOut(&e, err)
-	x.exceeded(&e, err)
+	x.timedOut(e, err)
+	x.exceeded(e, err)
 	if unset, ok := errors.AsType[*step.UnsetError](err); ok && unset.OfItem {
 		e.Err = retry.Permanent(e.Err) // no other agent finds more in the item
 	}
 	if len(a.set) > 0 {
 		e.State = func() json.RawMessage { return step.Data(x.Executor.Seal(a.set)) }
 	}
-	return e
 }
 
 // errNotMerged says of an item that no machine has merged its work.
@@ -74,7 +73,7 @@ func (x *Map) elsewhere(ctx context.Context, a *attempt) error {
 }
 
 // agent runs the template's steps on an item.
-func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
+func (x *Map) agent(ctx context.Context, a *attempt, at *mapper.Attempt) error {
 	a.used = at.Used
 	name := cmp.Or(at.Label, at.Item.ID)
 	return x.Executor.Within(step.Finish(ctx), x.timeout, "the agent of item "+name, func(ctx context.Context) error {
@@ -110,7 +109,7 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 			return leave(ctx, p, err)
 		}
 		ended := make([]*step.Outcome, len(x.Executor.File.Map.Template.Steps))
-		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out *step.Outcome) {
+		err = x.Executor.Template(ctx, &p, x.Executor.File.Map.Template, func(i int, out *step.Outcome) {
 			ended[i] = out
 			if out.Status != event.Interrupted && a.Tree != nil && i+1 < len(ended) {
 				x.mark(a, p.Path(x.Executor.File.Map.Template.Steps[i].Path))

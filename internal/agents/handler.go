@@ -36,11 +36,10 @@ func (x *Map) Handle(ctx context.Context, it event.Item, d mapper.Due) error {
 	}
 	p := x.p
 	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, x.takePast(it.Index), "#"+d.Handler
-	p.Scope = x.p.Scope.Child()
-	if err := p.Scope.SetItem(it, x.Total); err != nil {
+	var err error
+	if p.Scope, err = x.p.Scope.ForItem(it, x.Total, d.Attempt); err != nil {
 		return err
 	}
-	p.Scope.Set("attempt", int64(d.Attempt))
 	var state step.Sealed
 	if len(d.State) > 0 {
 		if err := json.Unmarshal(d.State, &state); err != nil {

@@ -122,7 +122,7 @@ const namedItems = 3
 
 // counted counts an item that succeeded in some way of event.Kinds; kind is "" for
 // one that did as it was meant to. The name is shown of one whose repair did not help.
-func (x *Map) counted(d mapper.Result, name string) {
+func (x *Map) counted(d *mapper.Result, name string) {
 	if d.Kind == "" && !d.Unmended {
 		return
 	}
@@ -154,8 +154,8 @@ func (x *Map) Label(it event.Item) string {
 		}
 		return ""
 	}
-	sc := x.p.Scope.Child()
-	if sc.SetItem(it, x.Total) != nil {
+	sc, err := x.p.Scope.ForItem(it, x.Total, 0)
+	if err != nil {
 		return "" // the item itself fails of it
 	}
 	label, err := text.Expand(sc)

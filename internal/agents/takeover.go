@@ -47,7 +47,7 @@ func (x *Map) takeOver(ctx context.Context, index int, rec journal.ItemRecord) (
 	}
 	_ = x.Executor.Recorder.Record(event.Event{Type: event.ItemFinished, Phase: "map", Item: it.ID, Label: x.Label(it), Index: index,
 		Status: event.Succeeded, Attempts: rec.Attempts, DurationMS: m.DurationMS, Data: step.Data(m.Result)})
-	x.counted(m.Result, cmp.Or(x.Label(it), it.ID))
+	x.counted(&m.Result, cmp.Or(x.Label(it), it.ID))
 	value.Put(&x.taken, index, true)
 	former, err := x.Git.Tree.Former(it.ID, rec.Attempts)
 	if err != nil {

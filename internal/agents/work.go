@@ -132,16 +132,16 @@ func (x *Map) setTimeouts(ctx context.Context) error {
 	f := x.Executor.File.Map
 	agent, commands := f.Limits()
 	var err error
-	if x.timeout, err = x.Executor.Span(ctx, x.p, agent); err != nil {
+	if x.timeout, err = x.Executor.Span(ctx, &x.p, agent); err != nil {
 		return fmt.Errorf("map.agent_timeout: %w", err)
 	}
 	x.p.Limits = map[string]time.Duration{}
 	for name, d := range commands {
-		if x.p.Limits[name], err = x.Executor.Span(ctx, x.p, d); err != nil {
+		if x.p.Limits[name], err = x.Executor.Span(ctx, &x.p, d); err != nil {
 			return fmt.Errorf("timeout_config.command_timeouts.%s: %w", name, err)
 		}
 	}
-	grace, err := x.Executor.Span(ctx, x.p, f.TimeoutGrace)
+	grace, err := x.Executor.Span(ctx, &x.p, f.TimeoutGrace)
 	if err != nil {
 		return fmt.Errorf("timeout_config.cleanup_grace_period_secs: %w", err)
 	}
@@ -157,10 +157,10 @@ func (x *Map) config(ctx context.Context) (policy.Config, error) {
 		MaxRecoveries: ep.MaxRecoveries, RateLimitMaxWait: x.Executor.Agents.MaxWait,
 	}
 	var err error
-	if cfg.StartDelay, err = x.Executor.Span(ctx, p, x.Executor.File.StartDelay); err != nil {
+	if cfg.StartDelay, err = x.Executor.Span(ctx, &p, x.Executor.File.StartDelay); err != nil {
 		return cfg, fmt.Errorf("start_delay: %w", err)
 	}
-	if cfg.MaxParallel, err = x.Executor.Number(ctx, p, f.Parallel); err != nil {
+	if cfg.MaxParallel, err = x.Executor.Number(ctx, &p, f.Parallel); err != nil {
 		return cfg, fmt.Errorf("map.max_parallel: %w", err)
 	}
 	if f.Adaptive != nil {
@@ -272,7 +272,7 @@ func (x *Map) restore(ctx context.Context) error {
 	for _, e := range ends {
 		var d mapper.Result
 		if !x.taken[e.Index] && json.Unmarshal(e.Data, &d) == nil {
-			x.counted(d, cmp.Or(e.Label, e.Item))
+			x.counted(&d, cmp.Or(e.Label, e.Item))
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 	}
 	c := m.call()
 	c.Dir, c.Environ, c.Quiet = m.dir(), environ.Of(env), m.p.Quiet
-	res, err := m.Executor.Attempt(ctx, m.p, c)
+	res, err := m.Executor.Attempt(ctx, &m.p, c)
 	code, exited := failure.ExitCode(err)
 	if err != nil && !exited {
 		return nil, err
@@ -140,7 +140,7 @@ func (m *attempted) environment(ctx context.Context) ([]string, error) {
 
 // http makes a request.
 func (m *attempted) http(ctx context.Context) (any, error) {
-	res, err := m.Executor.Attempt(ctx, m.p, m.call())
+	res, err := m.Executor.Attempt(ctx, &m.p, m.call())
 	if err == nil {
 		return m.d.Parse(m.d.HTTP.Output, []byte(res.Output))
 	}
@@ -168,7 +168,7 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
 	a := &workflow.Claude{Text: prompted(), Provider: m.d.Agent.Provider}
 	c := m.call()
-	c.Action, c.Scope, c.Dir, c.Environ, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env, true
+	c.Action, c.Scope, c.Dir, c.Environ, c.Quiet = a, m.Executor.View(ctx, &q), q.Dir, q.Env, true
 	c.Timeout = 0 // ctx ends with it
 	res, err := m.Executor.AskAgent(ctx, q, c)
 	if m.instead.Delete(m.path); res.Instead != "" {

@@ -28,7 +28,7 @@ func (r *run) finally(ctx context.Context, err error) error {
 	p.Scope.Set("workflow", whole)
 	p = p.With("BIDE_STATUS", status, "BIDE_MESSAGE", message)
 	ferr := r.phase(step.Finish(ctx), p, "finally", func(ctx context.Context, p step.Place) error {
-		return r.x.Block(ctx, p, r.file.Finally, "finally", nil)
+		return r.x.Block(ctx, &p, r.file.Finally, "finally", nil)
 	})
 	switch {
 	case ferr == nil:

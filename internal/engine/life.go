@@ -94,11 +94,12 @@ func (r *run) otherwise(facts map[string]any) {
 
 // phases runs what the file is made of.
 func (r *run) phases(ctx context.Context) error {
-	t, err := r.x.Span(ctx, r.place(), r.file.Timeout)
+	p := r.place()
+	t, err := r.x.Span(ctx, &p, r.file.Timeout)
 	if err != nil {
 		return fmt.Errorf("timeout: %w", err)
 	}
-	if r.x.Agents.MaxWait, err = r.x.Span(ctx, r.place(), r.file.MaxWait); err != nil {
+	if r.x.Agents.MaxWait, err = r.x.Span(ctx, &p, r.file.MaxWait); err != nil {
 		return fmt.Errorf("max_wait: %w", err)
 	}
 	if left, wait := r.x.Agents.Waiting(r.x.Clock.Now()); left > 0 && r.resumed() {

@@ -38,7 +38,7 @@ func (r *run) mapReduce(ctx context.Context) error {
 // setup runs the setup steps and takes capture_outputs out of them.
 func (r *run) setup(ctx context.Context, p step.Place) error {
 	b := r.file.Setup
-	t, err := r.x.Span(ctx, p, b.Timeout)
+	t, err := r.x.Span(ctx, &p, b.Timeout)
 	if err != nil {
 		return fmt.Errorf("setup.timeout: %w", err)
 	}
@@ -48,7 +48,7 @@ func (r *run) setup(ctx context.Context, p step.Place) error {
 func (r *run) setupSteps(ctx context.Context, p step.Place) error {
 	b := r.file.Setup
 	results := make([]action.Result, len(b.Steps))
-	if err := r.x.Each(ctx, p, b.Steps, func(i int, out *step.Outcome) { results[i] = out.Result }); err != nil {
+	if err := r.x.Each(ctx, &p, b.Steps, func(i int, out *step.Outcome) { results[i] = out.Result }); err != nil {
 		return err
 	}
 	if len(b.Outputs) == 0 {
@@ -95,7 +95,7 @@ func (r *run) reduce(ctx context.Context, p step.Place) error {
 	if name != "" {
 		p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
 	}
-	return r.x.Block(ctx, p, r.file.Reduce, "reduce", nil)
+	return r.x.Block(ctx, &p, r.file.Reduce, "reduce", nil)
 }
 
 // mapPhase runs the map over all items that are not finished.
@@ -140,7 +140,7 @@ func (r *run) elsewhere(ctx context.Context, p step.Place) error {
 			return err
 		}
 	}
-	timeout, err := r.x.Span(ctx, p, r.file.Timeout)
+	timeout, err := r.x.Span(ctx, &p, r.file.Timeout)
 	if err != nil {
 		return fmt.Errorf("timeout: %w", err)
 	}

@@ -44,7 +44,7 @@ func (r *run) subBatch(ctx context.Context, list []*workflow.SubWorkflow) error 
 func (r *run) subOne(ctx context.Context, w *workflow.SubWorkflow, alone bool) error {
 	p := r.place()
 	p.Alone = alone
-	view := r.x.View(ctx, p)
+	view := r.x.View(ctx, &p)
 	args := map[string]any{}
 	for name, from := range w.Inputs {
 		v, ok, err := step.Lookup(view, from)

@@ -211,7 +211,7 @@ func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent) (men
 	p.Scope = p.Scope.Child()
 	for i, s := range c.asked().Checks {
 		start := c.Executor.Clock.Now()
-		out := c.Executor.Step(ctx, p, s)
+		out := c.Executor.Step(ctx, &p, s)
 		if out.Status == event.Interrupted || c.Executor.Life.Stopped(ctx, out.Err) || errors.As(out.Err, new(*step.LimitError)) {
 			return mended, out.Err
 		}
@@ -323,7 +323,7 @@ func (c *Checks) Base(ctx context.Context, p step.Place) (err error) {
 	p.Scope = p.Scope.Child()
 	for _, i := range open {
 		s := e.Checks[i]
-		out := c.Executor.Step(ctx, p, s)
+		out := c.Executor.Step(ctx, &p, s)
 		switch {
 		case out.Err == nil || out.Tolerated && out.Status != event.Interrupted:
 		case out.Status == event.Interrupted || c.Executor.Life.Stopped(ctx, out.Err):

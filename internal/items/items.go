@@ -53,7 +53,7 @@ func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.
 	defer clean()
 	until, stop := l.Executor.Life.Until(ctx)
 	defer stop()
-	least, err := l.Executor.Number(ctx, p, l.Executor.File.Map.MinItems)
+	least, err := l.Executor.Number(ctx, &p, l.Executor.File.Map.MinItems)
 	if err != nil {
 		return 0, fmt.Errorf("map.min_items: %w", err)
 	}
@@ -81,10 +81,10 @@ func (l *List) spec(ctx context.Context, p step.Place, said *string) (input.Spec
 	clean := func() {}
 	spec := input.Spec{JSONPath: m.JSONPath, Filter: m.Filter, SortBy: m.SortBy, TempDir: l.Temp}
 	var err error
-	if spec.Offset, err = l.Executor.Number(ctx, p, m.Offset); err != nil {
+	if spec.Offset, err = l.Executor.Number(ctx, &p, m.Offset); err != nil {
 		return spec, clean, fmt.Errorf("offset: %w", err)
 	}
-	if spec.Max, err = l.Executor.Number(ctx, p, m.MaxItems); err != nil {
+	if spec.Max, err = l.Executor.Number(ctx, &p, m.MaxItems); err != nil {
 		return spec, clean, fmt.Errorf("max_items: %w", err)
 	}
 	if m.Distinct != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -437,5 +438,8 @@ func FailedText(name string, attempts int, message string) string {
 	return fmt.Sprintf("item %s failed after %d attempts: %s", name, attempts, message)
 }
 
-// failed is an agent that could not even begin.
-func failed(err error) Ending { return Ending{Err: err, Failure: *failure.From(err)} }
+// failed says that the agent could not even begin.
+func (e *ending) failed(err error) {
+	e.Err, e.Failure = err, *failure.From(err)
+	e.Limited = errors.As(err, new(*step.LimitError))
+}

@@ -46,7 +46,8 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	if err != nil {
 		return policy.End{Item: it.Item, Outcome: policy.Outcome{Cancelled: true}}, err
 	}
-	e := ending{Ending: x.Template.Run(ctx, a), a: a}
+	e := ending{a: a}
+	x.Template.Run(ctx, &e.a, &e.Ending)
 	now := x.Clock.Now()
 	e.took = now.Sub(start)
 	if e.Err == nil {

@@ -64,8 +64,8 @@ type Options struct {
 // Template is what a map does with its items. It is used by many workers at
 // once.
 type Template interface {
-	// Run runs an agent to its end.
-	Run(ctx context.Context, a Attempt) Ending
+	// Run runs an agent to its end, and says in e how that was, which is empty before.
+	Run(ctx context.Context, a *Attempt, e *Ending)
 	// Handle runs the handler of an item that failed for good.
 	Handle(ctx context.Context, it event.Item, h Due) error
 	// Label is what a person knows an item by; "" for none.

@@ -67,7 +67,7 @@ type table struct {
 	x      *Map
 }
 
-func (t *table) Run(_ context.Context, a Attempt) Ending { return t.run(t.x, a) }
+func (t *table) Run(_ context.Context, a *Attempt, e *Ending) { *e = t.run(t.x, *a) }
 func (t *table) Handle(_ context.Context, it event.Item, d Due) error {
 	return t.handle(it, d)
 }

@@ -28,15 +28,14 @@ type virtualMap struct {
 	n int
 }
 
-func (v *virtualMap) Run(ctx context.Context, a mapper.Attempt) mapper.Ending {
+func (v *virtualMap) Run(ctx context.Context, a *mapper.Attempt, e *mapper.Ending) {
 	p, err := v.ForItem(v.p, step.ItemAttempt{Item: a.Item, Attempt: a.Number}, v.n)
 	if err == nil {
-		err = v.Template(ctx, p, v.File.Map.Template, nil)
+		err = v.Template(ctx, &p, v.File.Map.Template, nil)
 	}
-	if err == nil {
-		return mapper.Ending{}
+	if err != nil {
+		e.Err, e.Failure = step.Cause(err), *failure.From(err)
 	}
-	return mapper.Ending{Err: step.Cause(err), Failure: *failure.From(err)}
 }
 
 func (v *virtualMap) Handle(context.Context, event.Item, mapper.Due) error { return nil }

@@ -3,7 +3,6 @@ package mapper
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -71,38 +70,39 @@ func (x *Map) note(format string, args ...any) {
 
 // agent runs an agent, and gives what is to be told.
 func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
-	it, err := x.feed.item(ctx, s.index)
-	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Used: s.used, Probe: s.probe, Start: s.at}
+	e := &w.end
+	*e = ending{}
+	a := &e.a
+	var err error
+	a.Item, err = x.feed.item(ctx, s.index)
+	a.Number, a.Recoveries, a.Last, a.Used, a.Probe, a.Start = s.number, s.recoveries, s.last, s.used, s.probe, s.at
 	if err == nil && x.Admit != nil {
-		if a.Holding, err = x.Admit(ctx, it, a.Number); a.Holding != nil {
+		if a.Holding, err = x.Admit(ctx, a.Item, a.Number); a.Holding != nil {
 			defer a.Holding.Release()
 			a.Start = x.Clock.Now() // what it has waited for is not its own time
 		}
 	}
 	if err == nil {
-		w.begun[0] = x.started(&a, s.at)
+		w.begun[0] = x.started(a, s.at)
 		err = x.Recorder.Record(w.begun[:]...)
 	}
 	if err == nil && x.Strict {
 		err = x.Recorder.Sync(context.WithoutCancel(ctx))
 	}
-	var e Ending
 	switch {
 	case err == nil:
-		e = x.Template.Run(ctx, a)
+		x.Template.Run(ctx, a, &e.Ending)
 	case x.Stopping != nil && x.Stopping() != nil:
-		e = Ending{Err: err, Interrupted: true}
+		e.Err, e.Interrupted = err, true
 	default:
-		e = failed(err)
-		e.Limited = errors.As(err, new(*step.LimitError))
+		e.failed(err)
 	}
 	w.unsynced, w.recorded = x.Strict, e.Recorded
-	took := x.Clock.Now().Sub(a.Start)
-	w.end = ending{Ending: e, a: a, took: took, used: e.Used}
+	e.took, e.used = x.Clock.Now().Sub(a.Start), e.Used
 	if e.Err == nil && x.Recorder.Detailed() {
-		w.end.data = step.Data(e.Result)
+		e.data = step.Data(e.Result)
 	}
-	return func() { x.ended(w, &w.end) }
+	return func() { x.ended(w, e) }
 }
 
 // ending is how an agent ended, with what is to be written down.

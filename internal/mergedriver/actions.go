@@ -206,7 +206,7 @@ func (q *Queue) end(ctx context.Context, w *queued, merge string) {
 	w.data.Branch, w.data.Merge = "", merge
 	delete(q.items, w.item.Index)
 	q.of.Settle(w.item.Index, mapper.Ending{Result: w.data})
-	q.Counted(w.data, w.label)
+	q.Counted(&w.data, w.label)
 	if err := q.Executor.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
 		return // the next life of the run finds that it is merged
 	}

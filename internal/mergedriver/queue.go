@@ -38,7 +38,7 @@ type Options struct {
 	Total    int              // of items
 	// Counted is called with each item that has ended well, and the item's name for a
 	// person.
-	Counted func(mapper.Result, string)
+	Counted func(*mapper.Result, string)
 	// Label gives the name by which a person knows an item; "" for none.
 	Label func(event.Item) string
 }
@@ -143,8 +143,7 @@ func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) erro
 func (q *Queue) WaitsAgain(it event.Item, attempt int, m gitwork.MergeRecord) {
 	p := q.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
-	p.Scope = p.Scope.Child()
-	_ = p.Scope.SetItem(it, q.Total) // it was set before without an error
+	p.Scope, _ = p.Scope.ForItem(it, q.Total, 0) // which had no error before
 	q.push(&queued{item: it, attempt: attempt, label: cmp.Or(q.Label(it), items.NameOf(q.Executor.Values.Mask(), it)), data: m.Result, commit: m.Commit, branch: m.Branch, p: p})
 }
 

@@ -77,7 +77,7 @@ func (q *Queue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, e
 		if q.Checks.RedBase(i) && len(q.Executor.File.Queue.Verify) == 0 {
 			continue
 		}
-		out := q.Executor.Step(ctx, p, s)
+		out := q.Executor.Step(ctx, &p, s)
 		switch {
 		case out.Status == event.Interrupted || q.Executor.Life.Stopped(ctx, out.Err):
 			return v, cmp.Or(out.Err, q.Executor.Life.Stopping(ctx))

@@ -16,14 +16,13 @@ import (
 // perform makes one attempt of a step: its action, the commits that it has to
 // make, the variables that it sets.
 func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path string, n int, res *action.Result) error {
-	commits, err := x.beforeCommits(ctx, *p, s)
+	commits, err := x.beforeCommits(ctx, p, s)
 	if err != nil {
 		return err
 	}
 	err = x.act(ctx, p, s, path, n, res)
 	if len(res.Output) > Inline && res.StdoutFile == "" {
-		var kerr error
-		if *res, kerr = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, *res); err == nil {
+		if kerr := x.keep(p, path, n, res); err == nil {
 			err = kerr
 		}
 	}
@@ -32,11 +31,11 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 		err = serr
 	}
 	if err == nil {
-		if err = commits.after(ctx, *p, s); err != nil {
+		if err = commits.after(ctx, p, s); err != nil {
 			err = errors.Join(err, x.setResult(ctx, p, s, res, err))
 		}
 	}
-	commits.variables(ctx, *p)
+	commits.variables(ctx, p)
 	switch serr := x.saveFile(ctx, p, s, res, err); {
 	case err == nil:
 		err = serr
@@ -47,11 +46,17 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 		err = x.nameOutputs(ctx, p, s, res)
 	}
 	if err == nil && s.Check != nil {
-		err = x.check(ctx, *p, s.Check)
+		err = x.check(ctx, p, s.Check)
 	}
 	if err == nil && s.Retry != nil && s.Retry.Until != nil { // the values are made for it
-		err = s.Retry.Unmet(template.Resolver(x.View(ctx, *p)), res.Values())
+		err = s.Retry.Unmet(template.Resolver(x.View(ctx, p)), res.Values())
 	}
+	return err
+}
+
+// keep has the output of an attempt in a log, where it is large and in no file.
+func (x *Executor) keep(p *Place, path string, n int, res *action.Result) (err error) {
+	*res, err = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, *res)
 	return err
 }
 
@@ -106,7 +111,7 @@ func (x *Executor) compound(ctx context.Context, p Place, s *workflow.Step, path
 
 // stepTimeout is the timeout of each attempt of a step.
 func (x *Executor) stepTimeout(ctx context.Context, p *Place, s *workflow.Step) (time.Duration, error) {
-	t, err := x.Span(ctx, *p, s.Timeout)
+	t, err := x.Span(ctx, p, s.Timeout)
 	if err != nil {
 		return 0, inputError("timeout: %w", err)
 	}
@@ -121,7 +126,7 @@ func (x *Executor) stepTimeout(ctx context.Context, p *Place, s *workflow.Step) 
 
 // leaf runs an action that is not the step's own: a fallback, a check.
 func (x *Executor) leaf(ctx context.Context, p Place, s *workflow.Step, a workflow.Action, path string, n int) (res action.Result, err error) {
-	t, err := x.Span(ctx, p, s.Timeout)
+	t, err := x.Span(ctx, &p, s.Timeout)
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, inputError("timeout: %w", err)
 	}
@@ -141,7 +146,7 @@ func (x *Executor) leafWithin(ctx context.Context, p *Place, s *workflow.Step, a
 		res.Start = x.Clock.Now()
 		return &action.InputError{Err: err}
 	}
-	stall, err := x.Span(ctx, *p, s.Stall)
+	stall, err := x.Span(ctx, p, s.Stall)
 	if err != nil {
 		res.Start = x.Clock.Now()
 		return inputError("stall_timeout: %w", err)
@@ -152,26 +157,32 @@ func (x *Executor) leafWithin(ctx context.Context, p *Place, s *workflow.Step, a
 		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }
 	}
 	if agent, isAgent := a.(*workflow.Claude); isAgent {
-		switch {
-		case !x.handsOver(agent):
-		case agent.ContinueSession && !p.Tried.Full && p.Tried.Session != "":
-			c.Session = p.Tried.Session
-		default:
-			c.Summary = p.Tried.Summary
-		}
-		*res, err = x.AskAgent(ctx, *p, c)
-		x.summed(res, p.Tried.Summary)
+		err = x.askLeaf(ctx, p, c, agent, res)
 	} else {
 		if _, is := a.(*workflow.HTTP); is { // the results of a map have what its items leave
 			c.Unread = p.Index == 0 && !workflow.OutputIsRead(x.File, s)
 		}
-		if *res, err = x.Attempt(ctx, *p, c); res.Cut {
+		if *res, err = x.Attempt(ctx, p, c); res.Cut {
 			x.NoteOnce("cut "+path, fmt.Sprintf("step %q: the answer is longer than max_body; the rest of it is left out, as nothing reads it", s.Label()))
 		}
 	}
 	for _, v := range res.Set {
 		p.Scope.Set(v[0], v[1])
 	}
+	return err
+}
+
+// askLeaf asks the agent of a step.
+func (x *Executor) askLeaf(ctx context.Context, p *Place, c *Call, agent *workflow.Claude, res *action.Result) (err error) {
+	switch {
+	case !x.handsOver(agent):
+	case agent.ContinueSession && !p.Tried.Full && p.Tried.Session != "":
+		c.Session = p.Tried.Session
+	default:
+		c.Summary = p.Tried.Summary
+	}
+	*res, err = x.AskAgent(ctx, *p, c)
+	x.summed(res, p.Tried.Summary)
 	return err
 }
 
@@ -215,7 +226,7 @@ func (x *Executor) workingDir(ctx context.Context, p Place, text *template.Text)
 	if text == nil {
 		return p.Dir, nil
 	}
-	dir, err := text.Expand(x.View(ctx, p))
+	dir, err := text.Expand(x.View(ctx, &p))
 	if err == nil {
 		err = x.Actions.IsDir(ctx, p.File(text, dir))
 		dir = p.File(text, dir).Full()

@@ -20,7 +20,7 @@ func (x *Executor) call(ctx context.Context, p Place, a *workflow.Call, path str
 	}
 	args := map[string]any{}
 	for _, arg := range slices.Concat(a.Target.With, a.With) {
-		v, err := action.Expand(arg.Value, x.View(ctx, p))
+		v, err := action.Expand(arg.Value, x.View(ctx, &p))
 		if err != nil {
 			return action.Result{}, inputError("with %s: %w", arg.Name, err)
 		}
@@ -68,7 +68,7 @@ func (x *Executor) Call(ctx context.Context, p Place, w *workflow.SubWorkflow, a
 	}
 	out := map[string]any{}
 	for _, name := range w.Outputs {
-		v, ok, err := Lookup(x.View(ctx, q), name)
+		v, ok, err := Lookup(x.View(ctx, &q), name)
 		if err != nil {
 			return action.Result{ExitCode: 1}, inputError("the output %s of workflow %s: %w", name, w.Name, err)
 		}
@@ -87,8 +87,8 @@ func (x *Executor) Call(ctx context.Context, p Place, w *workflow.SubWorkflow, a
 
 // shorter is the shorter of two timeouts, of which either may be none.
 func (x *Executor) shorter(ctx context.Context, p Place, of [2]workflow.Duration) (time.Duration, error) {
-	t, err := x.Span(ctx, p, of[0])
-	other, oerr := x.Span(ctx, p, of[1])
+	t, err := x.Span(ctx, &p, of[0])
+	other, oerr := x.Span(ctx, &p, of[1])
 	if t == 0 || other > 0 && other < t {
 		t = other
 	}

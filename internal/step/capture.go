@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/files"
@@ -26,7 +27,7 @@ const MaxVar = 1 << 20
 func (x *Executor) setResult(ctx context.Context, p *Place, s *workflow.Step, res *action.Result, failed error) error {
 	c := s.Capture
 	if c.Text != nil {
-		name, err := c.Text.Expand(x.View(ctx, *p))
+		name, err := c.Text.Expand(x.View(ctx, p))
 		switch {
 		case err != nil:
 		case name == "":
@@ -40,27 +41,10 @@ func (x *Executor) setResult(ctx context.Context, p *Place, s *workflow.Step, re
 		c.Name = name
 	}
 	text := x.printed(res)
-	obj := map[string]any{
-		"output":    text.output,
-		"stderr":    text.stderr,
-		"exit_code": int64(res.ExitCode),
-		"success":   failed == nil,
-		"duration":  seconds(res.Duration.Seconds()),
-	}
-	if res.Status != 0 {
-		obj["status"], obj["body"] = int64(res.Status), text.output
-		h := make(map[string]any, len(res.Header))
-		for k, v := range res.Header {
-			h[k] = v
-		}
-		obj["headers"] = h
-	}
-	if u := res.Usage; u != nil {
-		obj["cost_usd"], obj["tokens"], obj["session"] = u.CostUSD, u.Tokens(), res.Session
-	}
+	gave := &given{output: text.output, stderr: text.stderr, exit: res.ExitCode, status: res.Status, took: res.Duration, header: res.Header,
+		usage: res.Usage, session: res.Session, file: res.StdoutFile, succeeded: failed == nil}
 	if res.StdoutFile != "" && res.Usage == nil {
 		// What is too large for a variable of the environment is had as a file.
-		obj["output_file"] = res.StdoutFile
 		for _, name := range []string{s.Action.Kind(), "last", s.ID} {
 			if name != "" {
 				p.Scope.SetFile(name+".output", name+".output_file")
@@ -70,18 +54,18 @@ func (x *Executor) setResult(ctx context.Context, p *Place, s *workflow.Step, re
 			p.Scope.SetFile(c.Name, "last.output_file")
 		}
 	}
-	v := template.Value{V: obj, Origin: template.Data, Kept: value.HasKept(obj)}
-	p.Scope.SetValue(s.Action.Kind(), v)
+	names := append(gave.names[:0], s.Action.Kind())
 	if a, ok := s.Action.(*workflow.Shell); ok && a.Test {
-		p.Scope.SetValue("test", v)
+		names = append(names, "test")
 	}
 	if a, ok := s.Action.(*workflow.Claude); ok && a.Provider != "" {
-		p.Scope.SetValue(a.Provider, v)
+		names = append(names, a.Provider)
 	}
-	p.Scope.SetValue("last", v)
+	names = append(names, "last")
 	if s.ID != "" {
-		p.Scope.SetValue(s.ID, v)
+		names = append(names, s.ID)
 	}
+	p.Scope.SetLate(gave, names...)
 	if !c.Set || c.Off {
 		return nil
 	}
@@ -89,7 +73,50 @@ func (x *Executor) setResult(ctx context.Context, p *Place, s *workflow.Step, re
 		p.Scope.SetKept("CAPTURED_OUTPUT", text.output)
 		return nil
 	}
-	return x.setCapture(p, c, text, obj)
+	return x.setCapture(p, c, text, gave.parts())
+}
+
+// given is what an attempt gave, for the variables that have it in common.
+type given struct {
+	output, stderr any // as in printed
+	exit, status   int
+	took           time.Duration
+	header         map[string]string
+	usage          *action.Usage
+	session, file  string
+	succeeded      bool
+	names          [4]string // room for those of most steps
+}
+
+// Value is what variables have of it.
+func (g *given) Value() template.Value {
+	obj := g.parts()
+	return template.Value{V: obj, Origin: template.Data, Kept: value.HasKept(obj)}
+}
+
+func (g *given) parts() map[string]any {
+	obj := map[string]any{
+		"output":    g.output,
+		"stderr":    g.stderr,
+		"exit_code": int64(g.exit),
+		"success":   g.succeeded,
+		"duration":  seconds(g.took.Seconds()),
+	}
+	if g.status != 0 {
+		obj["status"], obj["body"] = int64(g.status), g.output
+		h := make(map[string]any, len(g.header))
+		for k, v := range g.header {
+			h[k] = v
+		}
+		obj["headers"] = h
+	}
+	if u := g.usage; u != nil {
+		obj["cost_usd"], obj["tokens"], obj["session"] = u.CostUSD, u.Tokens(), g.session
+	}
+	if g.file != "" && g.usage == nil {
+		obj["output_file"] = g.file
+	}
+	return obj
 }
 
 // seconds keeps a duration to the millisecond, so that it reads well.
@@ -172,7 +199,7 @@ func (x *Executor) saveFile(ctx context.Context, p *Place, s *workflow.Step, res
 	if s.OutputFile == nil || !ran || err != nil && ctx.Err() != nil && x.Life.Stopping(ctx) != nil {
 		return nil
 	}
-	path, err := s.OutputFile.Expand(x.View(ctx, *p))
+	path, err := s.OutputFile.Expand(x.View(ctx, p))
 	if err != nil {
 		return inputError("output_file: %w", err)
 	}
@@ -248,7 +275,7 @@ func (x *Executor) namedOutput(ctx context.Context, p Place, o workflow.Output, 
 		}
 		return found, nil
 	case o.Value != nil:
-		return o.Value.Expand(x.View(ctx, p))
+		return o.Value.Expand(x.View(ctx, &p))
 	}
 	return res.Output, nil
 }

@@ -111,6 +111,9 @@ func (p Place) Round(n int) Place {
 // recorded gives what an earlier life of the run recorded of a step in the attempt
 // that is being made; nil: nothing.
 func (p *Place) recorded(path string) *journal.StepRecord {
+	if p.Past == nil {
+		return nil
+	}
 	if rec, ok := p.Past[path]; ok && rec.Last > p.Since {
 		return &rec
 	}
@@ -126,7 +129,7 @@ func (p Place) With(pairs ...string) Place {
 
 // View is the place's scope for reading, with its own environment; what is run
 // to compute a value ends with ctx.
-func (x *Executor) View(ctx context.Context, p Place) *vars.Scope {
+func (x *Executor) View(ctx context.Context, p *Place) *vars.Scope {
 	return x.Values.View(ctx, p.Env, p.Scope)
 }
 

@@ -36,11 +36,11 @@ func (x *Executor) foreach(ctx context.Context, p Place, a *workflow.Foreach, la
 	if err != nil {
 		return res, err
 	}
-	parallel, err := x.Number(ctx, p, a.Parallel)
+	parallel, err := x.Number(ctx, &p, a.Parallel)
 	if err != nil {
 		return res, inputError("parallel: %w", err)
 	}
-	t, err := x.Span(ctx, p, a.Timeout)
+	t, err := x.Span(ctx, &p, a.Timeout)
 	if err != nil {
 		return res, inputError("timeout: %w", err)
 	}
@@ -362,7 +362,7 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 		list, got, err = x.foreachText(ctx, p, a, path)
 	default:
 		for _, e := range a.List {
-			v, eerr := action.Expand(e, x.View(ctx, p))
+			v, eerr := action.Expand(e, x.View(ctx, &p))
 			if eerr != nil {
 				return nil, &action.InputError{Err: eerr}
 			}
@@ -372,11 +372,11 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 	if err != nil {
 		return nil, err
 	}
-	limit, err := x.Number(ctx, p, a.MaxItems)
+	limit, err := x.Number(ctx, &p, a.MaxItems)
 	if err != nil {
 		return nil, inputError("max_items: %w", err)
 	}
-	least, err := x.Number(ctx, p, a.MinItems)
+	least, err := x.Number(ctx, &p, a.MinItems)
 	if err != nil {
 		return nil, inputError("min_items: %w", err)
 	}
@@ -395,7 +395,7 @@ func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreac
 }
 
 func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach) ([]any, error) {
-	name, err := a.Input.Expand(x.View(ctx, p))
+	name, err := a.Input.Expand(x.View(ctx, &p))
 	if err != nil {
 		return nil, &action.InputError{Err: err}
 	}
@@ -417,7 +417,7 @@ func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach
 // foreachText gives the values of a text: those of the list that it names, or
 // the lines of the command that it is, of which got says what is known of them.
 func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, got Listed, err error) {
-	if v, ok := a.Text.Value(x.View(ctx, p)); ok {
+	if v, ok := a.Text.Value(x.View(ctx, &p)); ok {
 		switch v := v.V.(type) {
 		case []any:
 			list = v

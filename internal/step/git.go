@@ -36,7 +36,7 @@ type commitCheck struct {
 	from *worktree.Point // nil where nobody asks, and outside git
 }
 
-func (x *Executor) beforeCommits(ctx context.Context, p Place, s *workflow.Step) (commitCheck, error) {
+func (x *Executor) beforeCommits(ctx context.Context, p *Place, s *workflow.Step) (commitCheck, error) {
 	c := commitCheck{x: x, dir: p.Dir}
 	must := s.CommitRequired || s.AutoCommit != nil
 	if must && x.Git == nil {
@@ -54,7 +54,7 @@ func (x *Executor) beforeCommits(ctx context.Context, p Place, s *workflow.Step)
 }
 
 // after makes the step's own commit and checks that there is one.
-func (c commitCheck) after(ctx context.Context, p Place, s *workflow.Step) error {
+func (c commitCheck) after(ctx context.Context, p *Place, s *workflow.Step) error {
 	if a := s.AutoCommit; a != nil {
 		if err := c.commit(ctx, p, s, a); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (c commitCheck) after(ctx context.Context, p Place, s *workflow.Step) error
 	return c.x.Git.Repo.RequireCommit(ctx, c.dir, c.from.Commit)
 }
 
-func (c commitCheck) commit(ctx context.Context, p Place, s *workflow.Step, a *workflow.Commit) error {
+func (c commitCheck) commit(ctx context.Context, p *Place, s *workflow.Step, a *workflow.Commit) error {
 	msg := "bide: " + cmp.Or(s.Filled(c.x.View(ctx, p), c.x.Values.Mask()), s.Label())
 	if a.Message != nil {
 		var err error
@@ -89,7 +89,7 @@ func (c commitCheck) commit(ctx context.Context, p Place, s *workflow.Step, a *w
 }
 
 // variables sets step.* and workflow.* of the git context.
-func (c commitCheck) variables(ctx context.Context, p Place) {
+func (c commitCheck) variables(ctx context.Context, p *Place) {
 	if c.from == nil || !c.x.Git.Context {
 		return
 	}
@@ -129,7 +129,7 @@ func Anys(list []string) []any {
 
 // gitState sets git.*, the state of the working tree in which a step begins.
 // A variable of the file that is called git stays what it is.
-func (x *Executor) gitState(ctx context.Context, p Place) {
+func (x *Executor) gitState(ctx context.Context, p *Place) {
 	if x.Git == nil || !x.Git.State {
 		return
 	}

@@ -12,13 +12,13 @@ import (
 // goalSeek repeats an attempt until the validation's score reaches the
 // threshold.
 func (x *Executor) goalSeek(ctx context.Context, p Place, g *workflow.GoalSeek) (res action.Result, err error) {
-	t, err := x.Span(ctx, p, g.Timeout)
+	t, err := x.Span(ctx, &p, g.Timeout)
 	if err != nil {
 		return res, inputError("timeout: %w", err)
 	}
 	goal := ""
 	if g.Goal != nil {
-		if goal, err = g.Goal.Expand(x.View(ctx, p)); err != nil {
+		if goal, err = g.Goal.Expand(x.View(ctx, &p)); err != nil {
 			return res, &action.InputError{Err: err}
 		}
 	}

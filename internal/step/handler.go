@@ -17,7 +17,7 @@ import (
 
 // rounds runs a step, and where its handler is a repair, the step and the
 // handler in turn.
-func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path string) *Outcome {
+func (x *Executor) rounds(ctx context.Context, p *Place, s *workflow.Step, path string) *Outcome {
 	h := s.OnFailure
 	g, err := x.goOn(ctx, p, s, path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path s
 		}
 		err := left.err
 		if !left.handled {
-			err = x.handle(ctx, p, s, path, out, round, left.since)
+			err = x.handle(ctx, *p, s, path, out, round, left.since)
 		}
 		if err != nil && (x.Life.Interrupted(ctx, err) || h.Fatal) {
 			out.Err = err
@@ -82,21 +82,24 @@ type handlerLeft struct {
 
 // goOn reads where an earlier life has left a step, and sets the variables that the
 // rounds of its handler have set.
-func (x *Executor) goOn(ctx context.Context, p Place, s *workflow.Step, path string) (handlerLeft, error) {
+func (x *Executor) goOn(ctx context.Context, p *Place, s *workflow.Step, path string) (handlerLeft, error) {
 	g := handlerLeft{first: true, round: 1}
+	if s.OnFailure == nil {
+		return g, nil
+	}
 	rec := p.recorded(path)
-	if rec == nil || s.OnFailure == nil || !unfinished(rec) {
+	if rec == nil || !unfinished(rec) {
 		return g, nil
 	}
 	h := rec.Handler
 	if h.Number == 0 {
-		if n := handledBefore(p, s, rec.First); n > 0 {
+		if n := handledBefore(*p, s, rec.First); n > 0 {
 			return g, inputError("step %q was cut short in round %d of its handler, by a version of bide that did not record the rounds: how many attempts it has left is not known; put back what it has done, and run it again with `bide rerun --from`", s.Label(), n)
 		}
 		return g, nil
 	}
 	g.last = x.lastFailure(&journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
-	if err := x.setResult(ctx, &p, s, &g.last.Result, g.last.Err); err != nil {
+	if err := x.setResult(ctx, p, s, &g.last.Result, g.last.Err); err != nil {
 		return g, err
 	}
 	for n := 1; n <= h.Number && (n < h.Number || h.Status != event.Running); n++ {
@@ -148,7 +151,7 @@ func (p Place) handling(round int) Place {
 }
 
 // takeHandled sets the variables of a round of a handler that has ended.
-func (x *Executor) takeHandled(ctx context.Context, p Place, s *workflow.Step, out *Outcome, round int) {
+func (x *Executor) takeHandled(ctx context.Context, p *Place, s *workflow.Step, out *Outcome, round int) {
 	x.setHandled(p, s, out, round)
 	q := p.handling(round)
 	for _, step := range s.OnFailure.Steps {
@@ -157,7 +160,7 @@ func (x *Executor) takeHandled(ctx context.Context, p Place, s *workflow.Step, o
 			x.setAgain(q, &d)
 		}
 	}
-	x.captureHandled(ctx, p, s.OnFailure)
+	x.captureHandled(ctx, *p, s.OnFailure)
 }
 
 // tolerate says whether a failed step lets the next one run.
@@ -171,18 +174,18 @@ func tolerate(s *workflow.Step, out *Outcome) {
 
 // followUp runs what belongs to a step that ended well: on_success, the steps
 // of its exit status, validations.
-func (x *Executor) followUp(ctx context.Context, p Place, s *workflow.Step, out *Outcome) {
+func (x *Executor) followUp(ctx context.Context, p *Place, s *workflow.Step, out *Outcome) {
 	var err error
 	if s.Validate != nil {
 		var incomplete bool
-		incomplete, err = x.validate(ctx, p, s.Validate)
+		incomplete, err = x.validate(ctx, *p, s.Validate)
 		out.Incomplete = out.Incomplete || incomplete
 	}
 	if steps, ok := s.OnExitCode[0]; ok && err == nil && out.Result.ExitCode == 0 {
-		err = x.Sequence(ctx, p, steps)
+		err = x.Sequence(ctx, *p, steps)
 	}
 	if err == nil {
-		err = x.Sequence(ctx, p, s.OnSuccess)
+		err = x.Sequence(ctx, *p, s.OnSuccess)
 	}
 	if err == nil {
 		return
@@ -193,7 +196,7 @@ func (x *Executor) followUp(ctx context.Context, p Place, s *workflow.Step, out 
 
 // onExitCode runs the steps for a failed step's exit status: where they end
 // well, the step is recovered. It is false where there are none.
-func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, out *Outcome) bool {
+func (x *Executor) onExitCode(ctx context.Context, p *Place, s *workflow.Step, out *Outcome) bool {
 	code, ok := failure.ExitCode(out.Err)
 	steps, has := s.OnExitCode[code]
 	if !ok || !has || code == 0 {
@@ -202,7 +205,7 @@ func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, ou
 	x.setError(p, s, out)
 	err := x.synced(ctx) // as before another handler
 	if err == nil {
-		err = x.Sequence(ctx, p, steps)
+		err = x.Sequence(ctx, *p, steps)
 	}
 	if err != nil {
 		out.Err = err
@@ -216,7 +219,7 @@ func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, ou
 // number of the event with which an earlier life of the run began that; 0: none did.
 func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path string, out *Outcome, round int, since int64) error {
 	h := s.OnFailure
-	x.setHandled(p, s, out, round)
+	x.setHandled(&p, s, out, round)
 	q := p.handling(round)
 	start := x.Clock.Now()
 	name := path + "#" + strconv.Itoa(round)
@@ -232,7 +235,7 @@ func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path s
 		}
 	}
 	q.Env = p.Env.Export("TEST_ATTEMPT", strconv.Itoa(round))
-	t, err := x.Span(ctx, p, h.Timeout)
+	t, err := x.Span(ctx, &p, h.Timeout)
 	if err == nil {
 		err = x.within(ctx, t, "the on_failure handler", func(ctx context.Context) error { return x.repair(ctx, q, h) })
 	}
@@ -255,7 +258,7 @@ func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path s
 }
 
 // setHandled sets what the steps of a handler read.
-func (x *Executor) setHandled(p Place, s *workflow.Step, out *Outcome, round int) {
+func (x *Executor) setHandled(p *Place, s *workflow.Step, out *Outcome, round int) {
 	x.setError(p, s, out)
 	p.Scope.Set("test", map[string]any{
 		"attempt": int64(round), "exit_code": int64(out.Result.ExitCode),
@@ -266,7 +269,7 @@ func (x *Executor) setHandled(p Place, s *workflow.Step, out *Outcome, round int
 // captureHandled sets the variables that a handler takes out of its steps.
 func (x *Executor) captureHandled(ctx context.Context, p Place, h *workflow.Handler) {
 	for name, from := range h.Captures {
-		v, ok, err := Lookup(x.View(ctx, p), from)
+		v, ok, err := Lookup(x.View(ctx, &p), from)
 		if err != nil {
 			x.noteAt(p, "capture %s of on_failure is not set: %v", name, err)
 		}
@@ -279,18 +282,18 @@ func (x *Executor) captureHandled(ctx context.Context, p Place, h *workflow.Hand
 // repair runs the steps of a handler, which may have to commit.
 func (x *Executor) repair(ctx context.Context, p Place, h *workflow.Handler) error {
 	must := &workflow.Step{Name: "on_failure", CommitRequired: h.CommitRequired}
-	check, err := x.beforeCommits(ctx, p, must)
+	check, err := x.beforeCommits(ctx, &p, must)
 	if err != nil {
 		return err
 	}
 	if err := x.Sequence(ctx, p, h.Steps); err != nil {
 		return err
 	}
-	return check.after(ctx, p, must)
+	return check.after(ctx, &p, must)
 }
 
 // setError sets what handlers read of a failure.
-func (x *Executor) setError(p Place, s *workflow.Step, out *Outcome) {
+func (x *Executor) setError(p *Place, s *workflow.Step, out *Outcome) {
 	text := x.printed(&out.Result)
 	p.Scope.SetKept("error", map[string]any{
 		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),

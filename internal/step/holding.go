@@ -64,7 +64,7 @@ func (h *Holding) all() (names []string) {
 }
 
 // tell says in the environment of a call what is held around it.
-func (x *Executor) tell(p Place, c *Call) *Call {
+func (x *Executor) tell(p *Place, c *Call) *Call {
 	names := p.Holding.all()
 	if len(names) == 0 {
 		return c
@@ -195,13 +195,13 @@ func (t *turn) Admit(ctx context.Context, n int, queued func(driver.Source, time
 		return err
 	}
 	began := time.Time{}
-	h, err := o.Hold(ctx, o.p, Wanted{Names: t.names, Path: o.path, Number: o.made + n, Priority: o.s.Priority, Waits: func(b *limits.Block) {
+	h, err := o.Hold(ctx, *o.p, Wanted{Names: t.names, Path: o.path, Number: o.made + n, Priority: o.s.Priority, Waits: func(b *limits.Block) {
 		if began.IsZero() {
 			began = o.Clock.Now()
 			t.Admission.Done(driver.End{Outcome: circuit.Neutral})
 		}
 		o.heldBack.limit = b.Limit
-		o.ShowWait(o.p, o.path, o.made+n, b)
+		o.ShowWait(*o.p, o.path, o.made+n, b)
 	}})
 	if err != nil {
 		if began.IsZero() {

@@ -28,11 +28,10 @@ type ItemAttempt struct {
 // variables, and BIDE_ITEM, BIDE_ATTEMPT and BIDE_RECOVERED in the environment.
 func (x *Executor) ForItem(p Place, it ItemAttempt, total int) (Place, error) {
 	p.Item, p.Index, p.Attempt, p.Past = it.ID, it.Index, it.Attempt, nil
-	p.Scope = p.Scope.Child()
-	if err := p.Scope.SetItem(it.Item, total); err != nil {
+	var err error
+	if p.Scope, err = p.Scope.ForItem(it.Item, total, it.Attempt); err != nil {
 		return p, err
 	}
-	p.Scope.Set("attempt", int64(it.Attempt))
 	id, _, _ := strings.Cut(it.ID, "\x00") // which would end the environment
 	p.Tried = Tried{Before: max(it.Attempt-1, 0)}
 	p = p.With("BIDE_ATTEMPT", strconv.Itoa(it.Attempt), "BIDE_ITEM", id)
@@ -56,7 +55,7 @@ func (x *Executor) Within(ctx context.Context, d time.Duration, what string, f f
 // Template runs the steps of an agent on a work item, to which p belongs. They
 // end although a budget of the run is spent. The error of an agent
 // that took too long is the *TimeoutError. ended is that of [Executor.Block].
-func (x *Executor) Template(ctx context.Context, p Place, b *workflow.Block, ended func(i int, out *Outcome)) error {
+func (x *Executor) Template(ctx context.Context, p *Place, b *workflow.Block, ended func(i int, out *Outcome)) error {
 	err := x.Block(Finish(ctx), p, b, "agent_template", ended)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
 		var te *TimeoutError

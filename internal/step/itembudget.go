@@ -225,8 +225,10 @@ func Spent(err error) bool {
 
 // Attempt makes one attempt of a leaf action. That it runs counts in the time of its item,
 // which ends it when it is used up; one that had succeeded by then has.
-func (x *Executor) Attempt(ctx context.Context, p Place, c *Call) (action.Result, error) {
-	c = x.tell(p, c)
+func (x *Executor) Attempt(ctx context.Context, p *Place, c *Call) (action.Result, error) {
+	if p.Holding != nil {
+		c = x.tell(p, c)
+	}
 	if b := p.Budget; b != nil && b.max.Time > 0 {
 		return x.timed(ctx, p, c)
 	}
@@ -234,14 +236,14 @@ func (x *Executor) Attempt(ctx context.Context, p Place, c *Call) (action.Result
 }
 
 // timed makes an attempt in the time that its item has left.
-func (x *Executor) timed(ctx context.Context, p Place, c *Call) (res action.Result, err error) {
+func (x *Executor) timed(ctx context.Context, p *Place, c *Call) (res action.Result, err error) {
 	b := p.Budget
 	if err := b.runs(x.Clock.Now()); err != nil {
 		return action.Result{Start: x.Clock.Now()}, err
 	}
 	until, over := context.WithCancel(ctx)
 	watched := make(chan struct{}, 1)
-	x.Clock.Go(func() { x.watch(until, p); watched <- struct{}{} })
+	x.Clock.Go(func() { x.watch(until, *p); watched <- struct{}{} })
 	defer func() {
 		over()
 		_ = x.Clock.Wait(context.WithoutCancel(ctx), -1, watched) // which over ends
@@ -276,7 +278,7 @@ func UsedFact(a Address, ran time.Duration) event.Event {
 // agent is ended; one that had answered by then has answered.
 func (x *Executor) ask(ctx context.Context, p Place, c *Call) (action.Result, error) {
 	if p.Budget == nil {
-		res, err := x.Attempt(ctx, p, c)
+		res, err := x.Attempt(ctx, &p, c)
 		if res.Usage != nil || !IsInput(err) {
 			x.count(p, c.Path, res, 1)
 		}
@@ -299,7 +301,7 @@ func (x *Executor) ask(ctx context.Context, p Place, c *Call) (action.Result, er
 			cancel(err)
 		}
 	}
-	res, err := x.Attempt(own, p, &bounded)
+	res, err := x.Attempt(own, &p, &bounded)
 	rest, first, spent := p.Budget.ended(&bounded, res)
 	if first && (res.Usage != nil || !IsInput(err)) || !first && (rest.Tokens > 0 || rest.Usage != nil && *rest.Usage != (action.Usage{})) {
 		x.count(p, c.Path, rest, calls(first))

@@ -23,7 +23,7 @@ import (
 type operation struct {
 	*Executor
 	ctx    context.Context
-	p      Place
+	p      *Place
 	s      *workflow.Step
 	path   string
 	policy retry.Policy
@@ -52,7 +52,7 @@ type operation struct {
 // says when it is exhausted. first says that nothing of the step has run in this life of
 // the run; made attempts were made in the rounds of its handler before, and last is how
 // the last of them ended.
-func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, path string, first bool, made int, last *Outcome) *Outcome {
+func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, path string, first bool, made int, last *Outcome) *Outcome {
 	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), asked: -1}
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
@@ -69,24 +69,8 @@ func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, pat
 		return &Outcome{Status: event.Failed, Err: err}
 	}
 	if rec := p.recorded(path); rec != nil && first && unfinished(rec) {
-		if st := RecordedState(rec.Retry); st.Attempt > 0 {
-			o.out = *x.lastFailure(rec)
-			o.out.Attempts -= made
-			if rec.GivenUp != "" { // it is decided that no attempt follows
-				if err := x.setResult(ctx, &p, s, &o.out.Result, o.out.Err); err != nil {
-					return &Outcome{Status: event.Failed, Err: err}
-				}
-				o.out.Reason = reasonOf(rec.GivenUp)
-				x.exhausted(ctx, p, s, path, &o.out)
-				return &o.out
-			}
-			o.prior = formerOf(&o.out)
-			op.State, op.Last, o.prev = st, o.out.Err, st.Prev
-			if err := x.setResult(ctx, &p, s, &o.out.Result, o.out.Err); err != nil { // as that attempt has left them
-				return &Outcome{Status: event.Failed, Err: err}
-			}
-		} else if o.policy.Deadline > 0 && rec.Attempts > made {
-			op.State.Began = rec.Began // the first attempt was cut short, and counts in the deadline
+		if out := o.goOn(ctx, &op, rec); out != nil {
+			return out
 		}
 	}
 	_, err = driver.Drive(ctx, &op, o.attempt)
@@ -94,10 +78,35 @@ func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, pat
 	o.end(err)
 	o.out.Waited = o.waited
 	if o.out.Err != nil && !x.Life.Interrupted(ctx, o.out.Err) {
-		x.exhausted(ctx, p, s, path, &o.out)
+		x.exhausted(ctx, *p, s, path, &o.out)
 		o.out.Waited = o.waited
 	}
 	return &o.out
+}
+
+// goOn has an operation continue where an earlier life of the run has left it. With an
+// outcome it is over.
+func (o *operation) goOn(ctx context.Context, op *driver.Operation, rec *journal.StepRecord) *Outcome {
+	st := RecordedState(rec.Retry)
+	if st.Attempt == 0 {
+		if o.policy.Deadline > 0 && rec.Attempts > o.made {
+			op.State.Began = rec.Began // the first attempt was cut short, and counts in the deadline
+		}
+		return nil
+	}
+	o.out = *o.lastFailure(rec)
+	o.out.Attempts -= o.made
+	if err := o.setResult(ctx, o.p, o.s, &o.out.Result, o.out.Err); err != nil { // as that attempt has left them
+		return &Outcome{Status: event.Failed, Err: err}
+	}
+	if rec.GivenUp != "" { // it is decided that no attempt follows
+		o.out.Reason = reasonOf(rec.GivenUp)
+		o.exhausted(ctx, *o.p, o.s, o.path, &o.out)
+		return &o.out
+	}
+	o.prior = formerOf(&o.out)
+	op.State, op.Last, o.prev = st, o.out.Err, st.Prev
+	return nil
 }
 
 // wake ends the present wait.
@@ -317,7 +326,7 @@ func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, pat
 	case "continue":
 		out.Tolerated = true
 	case "fallback":
-		x.setError(p, s, out)
+		x.setError(&p, s, out)
 		res, err := x.leaf(ctx, p.attempt(x.Values.Mask(), out.Attempts+1, formerOf(out)), s, s.Retry.FallbackAction(), path+".fallback", 1)
 		if err == nil {
 			err = x.setResult(ctx, &p, s, &res, nil)

@@ -14,7 +14,7 @@ import (
 // readSchema reads the JSON Schema of a validation out of its file, which is
 // relative to the directory of the step.
 func (x *Executor) readSchema(ctx context.Context, p Place, file *template.Text) (*jsonschema.Resolved, error) {
-	name, err := file.Expand(x.View(ctx, p))
+	name, err := file.Expand(x.View(ctx, &p))
 	var text []byte
 	if err == nil {
 		text, err = x.Actions.Read(ctx, p.File(file, name))

@@ -16,12 +16,12 @@ import (
 // Sequence runs steps one after another until one fails for good. The error is
 // an *Error, or the reason for which the run stops.
 func (x *Executor) Sequence(ctx context.Context, p Place, steps []*workflow.Step) error {
-	return x.Each(ctx, p, steps, func(int, *Outcome) {})
+	return x.Each(ctx, &p, steps, func(int, *Outcome) {})
 }
 
 // Each is [Executor.Sequence]; ended is told how each step ended, by its place
 // in the list.
-func (x *Executor) Each(ctx context.Context, p Place, steps []*workflow.Step, ended func(i int, out *Outcome)) error {
+func (x *Executor) Each(ctx context.Context, p *Place, steps []*workflow.Step, ended func(i int, out *Outcome)) error {
 	for i, s := range steps {
 		if err := x.Life.Stopping(ctx); err != nil {
 			return err
@@ -37,7 +37,7 @@ func (x *Executor) Each(ctx context.Context, p Place, steps []*workflow.Step, en
 
 // Block runs a list of steps under its timeout; what names it. ended is told
 // how each of them ended; nil: nobody asks.
-func (x *Executor) Block(ctx context.Context, p Place, b *workflow.Block, what string, ended func(i int, out *Outcome)) error {
+func (x *Executor) Block(ctx context.Context, p *Place, b *workflow.Block, what string, ended func(i int, out *Outcome)) error {
 	if ended == nil {
 		ended = func(int, *Outcome) {}
 	}
@@ -49,7 +49,7 @@ func (x *Executor) Block(ctx context.Context, p Place, b *workflow.Block, what s
 }
 
 // Span resolves a span of time that may be a variable; 0 where there is none.
-func (x *Executor) Span(ctx context.Context, p Place, d workflow.Duration) (time.Duration, error) {
+func (x *Executor) Span(ctx context.Context, p *Place, d workflow.Duration) (time.Duration, error) {
 	if d.Text == nil {
 		return d.D, nil
 	}
@@ -68,7 +68,7 @@ func (x *Executor) Span(ctx context.Context, p Place, d workflow.Duration) (time
 }
 
 // Number resolves a whole number that may be a variable.
-func (x *Executor) Number(ctx context.Context, p Place, n workflow.Int) (int, error) {
+func (x *Executor) Number(ctx context.Context, p *Place, n workflow.Int) (int, error) {
 	if n.Text == nil {
 		return n.N, nil
 	}

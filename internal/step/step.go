@@ -130,11 +130,11 @@ func (x *Executor) Open(s Sealed) map[string]any {
 }
 
 // Step executes one step, or takes over what an earlier life of the run
-// recorded of it.
-func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) *Outcome {
+// recorded of it. It does not change p, and reads it until it returns.
+func (x *Executor) Step(ctx context.Context, p *Place, s *workflow.Step) *Outcome {
 	path := p.Path(s.Path)
 	if rec := p.recorded(path); rec != nil {
-		if out, done := x.Replay(p, path, rec); done {
+		if out, done := x.Replay(*p, path, rec); done {
 			return out
 		}
 	}
@@ -150,23 +150,17 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) *Outcome
 		}
 		if !run {
 			if x.Skipped != nil {
-				x.Skipped(p, s)
+				x.Skipped(*p, s)
 			}
 			return x.ended(ctx, p, s, path, start, &Outcome{Status: event.Skipped}, unmarked)
 		}
 	}
-	e := p.Event(event.StepStarted, path)
-	e.Time, e.Label = start, s.Label()
 	mark := unmarked
 	if x.Recorder.Detailed() {
-		if p.Index == 0 {
-			e.Message = s.Filled(x.View(ctx, p), x.Values.Mask())
-		}
-		e.Data = begun(s.Action, p.For)
 		mark = p.Scope.Mark()
 		defer p.Scope.Unmark()
 	}
-	x.record(e)
+	x.begins(ctx, p, s, path, start)
 	out := x.rounds(ctx, p, s, path)
 	if out.Err != nil && ctx.Err() != nil && isCancelled(ctx, out.Err) {
 		if stop := x.Life.Stopping(ctx); errors.Is(stop, ErrInterrupted) {
@@ -177,6 +171,19 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) *Outcome
 		return out // not finished: a resume continues with it
 	}
 	return x.ended(ctx, p, s, path, start, out, mark)
+}
+
+// begins records that a step begins.
+func (x *Executor) begins(ctx context.Context, p *Place, s *workflow.Step, path string, now time.Time) {
+	e := p.Event(event.StepStarted, path)
+	e.Time, e.Label = now, s.Label()
+	if x.Recorder.Detailed() {
+		if p.Index == 0 {
+			e.Message = s.Filled(x.View(ctx, p), x.Values.Mask())
+		}
+		e.Data = begun(s.Action, p.For)
+	}
+	x.record(e)
 }
 
 // unmarked is the mark of a step that set no variables of which anybody would read.
@@ -279,7 +286,7 @@ func (x *Executor) resultOf(d *record) (res action.Result, err error) {
 }
 
 // ended records how a step ended, with what it has set since a mark in its scope.
-func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path string, start time.Time, out *Outcome, mark int) *Outcome {
+func (x *Executor) ended(ctx context.Context, p *Place, s *workflow.Step, path string, start time.Time, out *Outcome, mark int) *Outcome {
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
 	e.Time = x.Clock.Now()
@@ -299,9 +306,9 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 	if x.Recorder.Detailed() {
 		e.Data = Data(x.recordOf(p, out, mark))
 	}
-	x.countStep(&p, path, out)
+	x.countStep(p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
-		if err := x.Safe(context.WithoutCancel(ctx), p, path); err != nil {
+		if err := x.Safe(context.WithoutCancel(ctx), *p, path); err != nil {
 			x.Life.Halt(fmt.Errorf("what step %s did cannot be made durable: %w", path, err))
 			return out // its end is not recorded, and a resume runs it again
 		}
@@ -311,7 +318,7 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 }
 
 // recordOf is what a later life of the run reads of a step that has ended.
-func (x *Executor) recordOf(p Place, out *Outcome, mark int) *record {
+func (x *Executor) recordOf(p *Place, out *Outcome, mark int) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile, StderrFile: out.Result.StderrFile, By: out.Result.Instead}
 	if out.Result.StdoutFile != "" {
@@ -396,7 +403,7 @@ func unrepresentable(err error) json.RawMessage {
 }
 
 // failed is the event of a failed attempt, with all that is known of it.
-func (x *Executor) failed(p Place, s *workflow.Step, path string, out *Outcome, made int, start, now time.Time) event.Event {
+func (x *Executor) failed(p *Place, s *workflow.Step, path string, out *Outcome, made int, start, now time.Time) event.Event {
 	f := failure.From(out.Err)
 	e := p.Event(event.AttemptFailed, path)
 	e.Time, e.Label, e.Attempt, e.Class, e.Message, e.ExitCode = now, s.Label(), made+out.Attempts, f.Class, f.Message, out.Result.ExitCode

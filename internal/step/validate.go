@@ -44,7 +44,7 @@ func (x *Executor) validate(ctx context.Context, p Place, v *workflow.Validate) 
 // complete runs the on_incomplete steps.
 func (x *Executor) complete(ctx context.Context, p Place, inc *workflow.OnIncomplete) error {
 	if inc.Prompt != nil && x.Ask != nil {
-		text, err := inc.Prompt.Expand(x.View(ctx, p))
+		text, err := inc.Prompt.Expand(x.View(ctx, &p))
 		if err != nil {
 			return &action.InputError{Err: err}
 		}
@@ -56,19 +56,19 @@ func (x *Executor) complete(ctx context.Context, p Place, inc *workflow.OnIncomp
 		return err
 	}
 	must := &workflow.Step{Name: "on_incomplete", CommitRequired: inc.CommitRequired}
-	check, err := x.beforeCommits(ctx, p, must)
+	check, err := x.beforeCommits(ctx, &p, must)
 	if err != nil {
 		return err
 	}
 	if err := x.Sequence(ctx, p, inc.Steps); err != nil {
 		return err
 	}
-	return check.after(ctx, p, must)
+	return check.after(ctx, &p, must)
 }
 
 // pause waits as long as retry_delay says.
 func (x *Executor) pause(ctx context.Context, p Place, d workflow.Duration) error {
-	delay, err := x.Span(ctx, p, d)
+	delay, err := x.Span(ctx, &p, d)
 	if err != nil {
 		return inputError("retry_delay: %w", err)
 	}
@@ -77,7 +77,7 @@ func (x *Executor) pause(ctx context.Context, p Place, d workflow.Duration) erro
 
 // measure runs the validation's commands and reads what they found.
 func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate) (got score, err error) {
-	t, err := x.Span(ctx, p, v.Timeout)
+	t, err := x.Span(ctx, &p, v.Timeout)
 	if err != nil {
 		return got, inputError("timeout: %w", err)
 	}
@@ -106,7 +106,7 @@ func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate) (
 		must = must || failed == nil && 0 < v.Threshold && v.Threshold < 100
 	}
 	if v.ResultFile != nil {
-		name, err := v.ResultFile.Expand(x.View(ctx, p))
+		name, err := v.ResultFile.Expand(x.View(ctx, &p))
 		if err != nil {
 			return got, &action.InputError{Err: err}
 		}
@@ -149,12 +149,12 @@ func cutShort(failed error) error {
 }
 
 // check runs the commands of step_validate.
-func (x *Executor) check(ctx context.Context, p Place, c *workflow.StepValidate) error {
+func (x *Executor) check(ctx context.Context, p *Place, c *workflow.StepValidate) error {
 	t, err := x.Span(ctx, p, c.Timeout)
 	if err != nil {
 		return inputError("timeout: %w", err)
 	}
-	return x.within(ctx, t, "step_validate", func(ctx context.Context) error { return x.checks(ctx, p, c) })
+	return x.within(ctx, t, "step_validate", func(ctx context.Context) error { return x.checks(ctx, *p, c) })
 }
 
 func (x *Executor) checks(ctx context.Context, p Place, c *workflow.StepValidate) error {

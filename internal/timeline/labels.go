@@ -71,8 +71,9 @@ func (l *Labels) Of(path, recorded string, item func() (event.Item, error)) stri
 	for _, g := range l.given {
 		sc.SetTrusted(g.Name, g.Value)
 	}
-	if sc.SetItem(it, l.total) != nil {
+	inside, err := sc.ForItem(it, l.total, 0)
+	if err != nil {
 		return label
 	}
-	return cmp.Or(fill(sc, l.hidden), label)
+	return cmp.Or(fill(inside, l.hidden), label)
 }

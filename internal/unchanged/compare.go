@@ -465,8 +465,8 @@ func (c *comparison) usable(ctx context.Context, it event.Item, end event.Event,
 // commits that say so.
 func (c *comparison) lacks(it event.Item) string {
 	p := c.m.Place
-	p.Scope = p.Scope.Child()
-	if p.Scope.SetItem(it, c.m.Total) != nil {
+	var err error
+	if p.Scope, err = p.Scope.ForItem(it, c.m.Total, 0); err != nil {
 		return ""
 	}
 	for _, s := range c.m.File.Map.Template.Steps {

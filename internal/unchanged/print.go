@@ -212,7 +212,7 @@ func (s *prints) readValues(ctx context.Context) {
 	for name, v := range own {
 		note("env."+name, v)
 	}
-	view := s.m.Executor.View(ctx, s.p)
+	view := s.m.Executor.View(ctx, &s.p)
 	find := template.Resolver(view)
 	steps := s.m.File.Map.Template.Steps
 	first := workflow.Reads(s.m.File, steps[:min(1, len(steps))])
@@ -278,8 +278,8 @@ func (s *prints) item(ctx context.Context, p step.Place, stored []byte, it event
 	if out.unsure != "" {
 		return out
 	}
-	sc := p.Scope.Child()
-	if err := sc.SetItem(it, s.m.Total); err != nil {
+	sc, err := p.Scope.ForItem(it, s.m.Total, 0)
+	if err != nil {
 		out.unsure = err.Error()
 		return out
 	}

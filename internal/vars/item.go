@@ -8,17 +8,17 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// SetItem sets the variables of a work item of a list of total. A plain line is ${item}
-// and ${item.item} alike.
-func (s *Scope) SetItem(it event.Item, total int) error {
+// ForItem makes a scope inside s with the variables of a work item of a list of total.
+// A plain line is ${item} and ${item.item} alike. attempt is the number of the attempt at
+// it; 0: there is none.
+func (s *Scope) ForItem(it event.Item, total, attempt int) (*Scope, error) {
 	v, err := value.Parse(it.Data)
 	if err != nil {
-		return fmt.Errorf("item %s: %w", it.ID, err)
+		return nil, fmt.Errorf("item %s: %w", it.ID, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.item = &item{Item: it, value: v, total: total}
-	return nil
+	child := s.Child()
+	child.item = &item{Item: it, value: v, total: total, attempt: attempt}
+	return child, nil
 }
 
 // item gives the variables of a work item: each is made when it is read, since steps read
@@ -26,11 +26,12 @@ func (s *Scope) SetItem(it event.Item, total int) error {
 type item struct {
 	event.Item
 	value any
-	total int
+
+	total, attempt int
 }
 
 // itemNames are the variables of a work item; item.item is one where it is no object.
-var itemNames = []string{"item", "item.item", "item_json", "item_id", "item_index", "item_total"}
+var itemNames = []string{"item", "item.item", "item_json", "item_id", "item_index", "item_total", "attempt"}
 
 // variable gives the variable of a name.
 func (it *item) variable(name string) (v template.Value, ok bool) {
@@ -54,6 +55,11 @@ func (it *item) variable(name string) (v template.Value, ok bool) {
 		v.V = int64(event.Number(it.Index))
 	case "item_total":
 		v.V = int64(it.total)
+	case "attempt":
+		if it.attempt == 0 {
+			return template.Value{}, false
+		}
+		v.V = int64(it.attempt)
 	default:
 		return template.Value{}, false
 	}

@@ -34,6 +34,8 @@ type Scope struct {
 	mu    sync.RWMutex
 	vars  map[string]template.Value
 	item  *item             // nil: the scope is that of none; vars win over it
+	late  Late              // a value that nobody has read; nil: there is none
+	names []string          // the variables that have it, whatever is in vars
 	files map[string]string // variable: reference to a file that holds it
 	log   []string          // names in the order in which they were set, while recording
 	marks int
@@ -68,6 +70,12 @@ func (s *Scope) SetKept(name string, v any) {
 func (s *Scope) SetValue(name string, v template.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.makeLate()
+	s.set(name, v)
+}
+
+// set sets a variable. s.mu is held.
+func (s *Scope) set(name string, v template.Value) {
 	if s.vars == nil {
 		s.vars = make(map[string]template.Value, 8)
 	}
@@ -75,6 +83,41 @@ func (s *Scope) SetValue(name string, v template.Value) {
 	if s.marks > 0 {
 		s.log = append(s.log, name)
 	}
+}
+
+// Late is a value that is made when it is read.
+type Late interface {
+	// Value makes it. It is called at most once.
+	Value() template.Value
+}
+
+// SetLate sets variables that have a value in common, which is made when one of them is
+// read: nothing reads most of what steps leave. It keeps names.
+func (s *Scope) SetLate(l Late, names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.names {
+		if !slices.Contains(names, name) {
+			s.makeLate()
+			break
+		}
+	}
+	s.late, s.names = l, names
+	if s.marks > 0 {
+		s.makeLate()
+	}
+}
+
+// makeLate makes the value that nobody has read. s.mu is held.
+func (s *Scope) makeLate() {
+	if s.late == nil {
+		return
+	}
+	v := s.late.Value()
+	for _, name := range s.names {
+		s.set(name, v)
+	}
+	s.late, s.names = nil, nil
 }
 
 // SetFile says that the value of a variable is also to be had as a file, whose
@@ -98,6 +141,11 @@ func (s *Scope) Lookup(name string) (template.Value, bool) {
 func (s *Scope) Variable(name string) (template.Value, bool) {
 	for at := s; at != nil; at = at.parent {
 		at.mu.RLock()
+		if slices.Contains(at.names, name) {
+			at.mu.RUnlock()
+			at.read()
+			at.mu.RLock()
+		}
 		v, ok := at.vars[name]
 		if !ok {
 			v, ok = at.item.variable(name)
@@ -108,6 +156,13 @@ func (s *Scope) Variable(name string) (template.Value, bool) {
 		}
 	}
 	return template.Value{}, false
+}
+
+// read makes the value that nobody has read.
+func (s *Scope) read() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeLate()
 }
 
 // Env finds a variable of the environment.
@@ -148,6 +203,9 @@ func (s *Scope) Names() []string {
 	for at := s; at != nil; at = at.parent {
 		at.mu.RLock()
 		for name := range at.vars {
+			seen[name] = true
+		}
+		for _, name := range at.names {
 			seen[name] = true
 		}
 		for _, name := range itemNames {

@@ -84,9 +84,8 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (action.Result, error) 
 			err = f
 		}
 	}
-	res := got.Result
-	res.Start, res.Duration = start, a.Clock.Now().Sub(start)
-	return res, err
+	got.Result.Start, got.Result.Duration = start, a.Clock.Now().Sub(start)
+	return got.Result, err
 }
 
 // NoLogs is the part of actions that has to do with logs, where there are none but those
