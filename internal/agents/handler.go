@@ -22,7 +22,7 @@ func (x *Map) onHold(ctx context.Context, h mapper.Held) error {
 	holdups := timeline.Holdups{Map: timeline.HoldOf(h)}
 	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": h.Message, "items": int64(h.Items),
 		"text": holdups.MapText(journal.ShortRun(x.Executor.Run), h.Since, true)}) // as it was when the hold began, whenever this runs
-	return x.Executor.Sequence(ctx, p, x.Executor.File.Policy.OnHold)
+	return x.Executor.Sequence(ctx, &p, x.Executor.File.Policy.OnHold)
 }
 
 // Handle runs the handler of an item that failed for good: on_item_failure:
@@ -48,5 +48,5 @@ func (x *Map) Handle(ctx context.Context, it event.Item, d mapper.Due) error {
 	}
 	p.Scope.Apply(x.Executor.Open(state))
 	p.Scope.Set("error", map[string]any{"message": d.Message, "class": d.Class, "attempts": int64(d.Attempt), "exit_code": int64(d.ExitCode)})
-	return x.Executor.Sequence(ctx, p, steps)
+	return x.Executor.Sequence(ctx, &p, steps)
 }

@@ -197,6 +197,9 @@ func (x *Map) item(ctx context.Context, index int) (it event.Item, err error) {
 // takePast gives an item's past to the first attempt of this life: any later one
 // begins again.
 func (x *Map) takePast(index int) past {
+	if x.past == nil { // as it is since before the first of them
+		return nil
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.past[index]

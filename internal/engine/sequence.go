@@ -133,7 +133,7 @@ func (r *run) iteration(ctx context.Context, p step.Place, path string, n int) (
 			r.emit(e)
 		}
 	}
-	if err := r.x.Sequence(ctx, p, r.file.Steps); err != nil {
+	if err := r.x.Sequence(ctx, &p, r.file.Steps); err != nil {
 		return false, err
 	}
 	switch {

@@ -231,7 +231,7 @@ func TestVirtualPortsRefuse(t *testing.T) {
 			opt := b.opt
 			opt.File, opt.Dir = b.parse(row.text), b.dir
 			var told strings.Builder
-			rec := &ports.Recorder{Clock: clock, Kept: func(e event.Event) { told.WriteString(e.Message + "\n") }}
+			rec := &ports.Recorder{Clock: clock, Kept: func(e *event.Event) { told.WriteString(e.Message + "\n") }}
 			var acts step.Actions = Player{Clock: clock, Tape: &Tape{}}
 			if strings.HasPrefix(name, "an output") {
 				acts = &ports.Actions{Clock: clock, Model: func(*step.Call) ports.Answer {

@@ -270,6 +270,6 @@ func (g *Work) Resolver(p step.Place) worktree.Resolver {
 		q.Past, q.Keep = nil, false // each conflict is resolved for itself
 		q.Scope = p.Scope.Child()
 		q.Scope.Set("merge", conflictVariables(g.x.Run, c))
-		return g.x.Sequence(ctx, q, steps)
+		return g.x.Sequence(ctx, &q, steps)
 	}
 }

@@ -24,7 +24,7 @@ type worker struct {
 
 // job is what a worker does next. Exactly one of its parts is set.
 type job struct {
-	start *starting
+	start starting // with an index
 	due   *handling
 	sync  bool
 	quit  bool
@@ -140,7 +140,7 @@ func (x *Map) start(d policy.Decision, now time.Time) {
 		panic(errProtocol("start", err))
 	}
 	x.record(x.breaker(change, now)...)
-	x.give(job{start: &starting{index: d.Item, number: x.before[d.Item] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[d.Item], used: x.used[d.Item], at: now}})
+	x.give(job{start: starting{index: d.Item, number: x.before[d.Item] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[d.Item], used: x.used[d.Item], at: now}})
 	delete(x.last, d.Item)
 	delete(x.used, d.Item)
 }

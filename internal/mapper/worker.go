@@ -16,15 +16,16 @@ import (
 func (x *Map) work(ctx context.Context) {
 	w := &worker{ready: make(chan struct{}, 1)}
 	told := func() { x.free(w) }
+	all := context.WithoutCancel(ctx)
 	for {
 		x.tell(told)
-		if err := x.Clock.Wait(context.WithoutCancel(ctx), -1, w.ready); err != nil {
+		if err := x.Clock.Wait(all, -1, w.ready); err != nil {
 			panic(errProtocol("a wait that cannot be cancelled", err))
 		}
 		x.recorded(ctx, w)
-		switch j := w.job; {
-		case j.start != nil:
-			told = x.agent(ctx, w, j.start)
+		switch j := &w.job; {
+		case j.start.index > 0:
+			told = x.agent(ctx, w, &j.start)
 		case j.due != nil:
 			told = x.handle(ctx, w, j.due)
 		case j.sync:

@@ -133,7 +133,7 @@ func (l *replayedLife) Record(facts ...event.Event) error {
 			l.facts = append(l.facts, e)
 		}
 		l.made.take(e, l.rounds)
-		l.seen.fact(e, l.world.began)
+		l.seen.fact(&e, l.world.began)
 	}
 	return nil
 }

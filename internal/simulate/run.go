@@ -234,7 +234,7 @@ func (w *world) ports(acts step.Actions, items *itemList) engine.Ports {
 	return engine.Ports{
 		Clock: w.clock, Actions: acts, Git: &step.Git{Repo: history{}}, Items: items.get,
 		Compute:  func(context.Context, environ.Command) (string, error) { return "", nil }, // of what it would give nothing is known
-		Recorder: &virtual.Recorder{Clock: w.clock, Forget: true, Kept: func(e event.Event) { w.seen.fact(e, w.began) }},
+		Recorder: &virtual.Recorder{Clock: w.clock, Forget: true, Kept: func(e *event.Event) { w.seen.fact(e, w.began) }},
 		Rand:     w.jitter,
 	}
 }

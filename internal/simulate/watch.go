@@ -129,14 +129,14 @@ func halved(list []float64) []float64 {
 }
 
 // after takes a success, which may be one after the last outage.
-func (w *watch) after(e event.Event, began time.Time) {
+func (w *watch) after(e *event.Event, began time.Time) {
 	if w.outageEnd > 0 && e.Time.Sub(began) >= w.outageEnd {
 		w.Recovered = true
 	}
 }
 
 // fact takes a fact of the run.
-func (w *watch) fact(e event.Event, began time.Time) {
+func (w *watch) fact(e *event.Event, began time.Time) {
 	switch e.Type {
 	case event.RetryScheduled, event.ItemRetry:
 		w.Waits += time.Duration(e.DelayMS) * time.Millisecond
@@ -160,6 +160,6 @@ func (w *watch) fact(e event.Event, began time.Time) {
 		w.after(e, began)
 	}
 	if w.facts != nil {
-		w.facts(e)
+		w.facts(*e)
 	}
 }

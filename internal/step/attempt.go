@@ -22,7 +22,7 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 	}
 	err = x.act(ctx, p, s, path, n, res)
 	if len(res.Output) > Inline && res.StdoutFile == "" {
-		if kerr := x.keep(p, path, n, res); err == nil {
+		if kerr := x.log(p, path, n, res); err == nil {
 			err = kerr
 		}
 	}
@@ -54,8 +54,8 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 	return err
 }
 
-// keep has the output of an attempt in a log, where it is large and in no file.
-func (x *Executor) keep(p *Place, path string, n int, res *action.Result) (err error) {
+// log has the output of an attempt in a log, where it is large and in no file.
+func (x *Executor) log(p *Place, path string, n int, res *action.Result) (err error) {
 	*res, err = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, *res)
 	return err
 }

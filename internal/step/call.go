@@ -62,7 +62,7 @@ func (x *Executor) Call(ctx context.Context, p Place, w *workflow.SubWorkflow, a
 	if err != nil {
 		return action.Result{}, inputError("the timeout of workflow %s: %w", w.Name, err)
 	}
-	err = x.within(ctx, t, "workflow "+w.Name, func(ctx context.Context) error { return x.Sequence(ctx, q, w.File.Steps) })
+	err = x.within(ctx, t, "workflow "+w.Name, func(ctx context.Context) error { return x.Sequence(ctx, &q, w.File.Steps) })
 	if err != nil {
 		return action.Result{ExitCode: 1}, err
 	}

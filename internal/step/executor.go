@@ -140,10 +140,14 @@ func (x *Executor) record(facts ...event.Event) {
 	// none of their own: else an attempt of a simulation takes 5 to 8 % longer.
 	list := records.Get().(*[]event.Event)
 	*list = append((*list)[:0], facts...)
-	err := x.Recorder.Record(*list...)
+	x.keep(*list)
 	clear(*list)
 	records.Put(list)
-	if err != nil {
+}
+
+// keep is record of facts that are in memory already which is used again.
+func (x *Executor) keep(facts []event.Event) {
+	if err := x.Recorder.Record(facts...); err != nil {
 		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
 	}
 }

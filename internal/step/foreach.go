@@ -147,7 +147,7 @@ func (f *loop) take() int {
 // round runs the steps of a round, and records its end. One that is cut short has no end:
 // a later life of the run continues with it.
 func (f *loop) round(ctx context.Context, r *round) error {
-	err := f.x.Sequence(ctx, r.place, f.a.Do)
+	err := f.x.Sequence(ctx, &r.place, f.a.Do)
 	f.outs[r.i] = r.place.roundOutput()
 	if err != nil && f.x.Life.Interrupted(ctx, err) {
 		return err

@@ -37,7 +37,7 @@ func (x *Executor) seek(ctx context.Context, p Place, g *workflow.GoalSeek, goal
 		q.Env = p.Env.Export("PRODIGY_VALIDATION", value.JSON(last.vars), "BIDE_GOAL_ATTEMPT", fmt.Sprint(n))
 		q.Scope.Set("goal", map[string]any{"text": goal, "attempt": int64(n), "score": last.percent})
 		q.Scope.Set("validation", last.vars)
-		if err := x.Sequence(ctx, q, g.Do); err != nil {
+		if err := x.Sequence(ctx, &q, g.Do); err != nil {
 			return action.Result{}, err
 		}
 		got, err := x.measure(ctx, q, &workflow.Validate{Steps: g.Validate, Threshold: g.Threshold})

@@ -182,10 +182,10 @@ func (x *Executor) followUp(ctx context.Context, p *Place, s *workflow.Step, out
 		out.Incomplete = out.Incomplete || incomplete
 	}
 	if steps, ok := s.OnExitCode[0]; ok && err == nil && out.Result.ExitCode == 0 {
-		err = x.Sequence(ctx, *p, steps)
+		err = x.Sequence(ctx, p, steps)
 	}
 	if err == nil {
-		err = x.Sequence(ctx, *p, s.OnSuccess)
+		err = x.Sequence(ctx, p, s.OnSuccess)
 	}
 	if err == nil {
 		return
@@ -205,7 +205,7 @@ func (x *Executor) onExitCode(ctx context.Context, p *Place, s *workflow.Step, o
 	x.setError(p, s, out)
 	err := x.synced(ctx) // as before another handler
 	if err == nil {
-		err = x.Sequence(ctx, *p, steps)
+		err = x.Sequence(ctx, p, steps)
 	}
 	if err != nil {
 		out.Err = err
@@ -286,7 +286,7 @@ func (x *Executor) repair(ctx context.Context, p Place, h *workflow.Handler) err
 	if err != nil {
 		return err
 	}
-	if err := x.Sequence(ctx, p, h.Steps); err != nil {
+	if err := x.Sequence(ctx, &p, h.Steps); err != nil {
 		return err
 	}
 	return check.after(ctx, &p, must)

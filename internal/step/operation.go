@@ -35,12 +35,14 @@ type operation struct {
 	prior   former
 	start   time.Time // of the attempt
 	prev    time.Duration
-	drawing event.Drawing // of jitter
-	idle    time.Time     // when the present wait began; zero for none
-	waited  time.Duration // in all waits that are over
-	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
-	facts   []event.Event // that are not recorded yet: the failure of the attempt, until it is known what follows
-	holding *Holding      // of the limits of the machine, for the attempt
+	drawing event.Drawing  // of jitter
+	idle    time.Time      // when the present wait began; zero for none
+	waited  time.Duration  // in all waits that are over
+	asked   int            // how often all waits were ended before the one that is next was told of; -1: none is
+	facts   *[]event.Event // that are not recorded yet: the failure of the attempt, until it is known what follows
+	turn    turn
+	breaker guard.Admission // that turn asks
+	holding *Holding        // of the limits of the machine, for the attempt
 	// heldBack is how long the attempt that begins has waited for a limit of the machine.
 	heldBack struct {
 		time  time.Duration
@@ -53,7 +55,8 @@ type operation struct {
 // the run; made attempts were made in the rounds of its handler before, and last is how
 // the last of them ended.
 func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, path string, first bool, made int, last *Outcome) *Outcome {
-	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), asked: -1}
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), asked: -1, facts: records.Get().(*[]event.Event)}
+	*o.facts = (*o.facts)[:0]
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
 		if x.Rand != nil {
@@ -61,6 +64,10 @@ func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, pa
 		}
 		o.policy.Rand = &o.drawing
 	}
+	defer func() {
+		clear(*o.facts)
+		records.Put(o.facts)
+	}()
 	var err error
 	if o.policy.Quota, err = x.Limits.quota(s); err == nil {
 		err = o.admission(&op)
@@ -186,7 +193,7 @@ func isCancelled(ctx context.Context, err error) bool {
 // observe records what the driver tells. The failure of an attempt and the wait
 // that follows it are one record.
 func (o *operation) observe(e retry.Event) {
-	facts := o.facts
+	facts := *o.facts
 	switch e.Type {
 	case retry.AttemptStarted:
 		o.start = e.Time
@@ -204,7 +211,7 @@ func (o *operation) observe(e retry.Event) {
 			o.out = Outcome{Attempts: e.Attempt, Err: e.Err} // a panic
 		}
 		if !o.ended(e.Err) {
-			o.facts = append(facts, o.failed(o.p, o.s, o.path, &o.out, o.made, o.start, e.Time))
+			*o.facts = append(facts, o.failed(o.p, o.s, o.path, &o.out, o.made, o.start, e.Time))
 			return
 		}
 	case retry.WaitScheduled:
@@ -238,9 +245,9 @@ func (o *operation) observe(e retry.Event) {
 		}
 	}
 	if len(facts) > 0 {
-		o.record(facts...)
+		o.keep(facts)
 	}
-	o.facts = facts[:0]
+	*o.facts = facts[:0]
 }
 
 // end says how the operation ended.
@@ -349,7 +356,9 @@ func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, pat
 // what they need of the limits of the machine.
 func (o *operation) admission(op *driver.Operation) error {
 	b, err := o.Limits.breaker(o.s)
-	op.Admission = &turn{Admission: &guard.Admission{Breaker: b}, o: o, names: o.stepLimits(o.s)}
+	o.breaker = guard.Admission{Breaker: b}
+	o.turn = turn{Admission: &o.breaker, o: o, names: o.stepLimits(o.s)}
+	op.Admission = &o.turn
 	return err
 }
 

@@ -15,8 +15,8 @@ import (
 
 // Sequence runs steps one after another until one fails for good. The error is
 // an *Error, or the reason for which the run stops.
-func (x *Executor) Sequence(ctx context.Context, p Place, steps []*workflow.Step) error {
-	return x.Each(ctx, &p, steps, func(int, *Outcome) {})
+func (x *Executor) Sequence(ctx context.Context, p *Place, steps []*workflow.Step) error {
+	return x.Each(ctx, p, steps, func(int, *Outcome) {})
 }
 
 // Each is [Executor.Sequence]; ended is told how each step ended, by its place

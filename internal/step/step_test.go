@@ -60,7 +60,7 @@ func newWorld(t *testing.T, text string, at time.Time, model func(*step.Call) vi
 // run executes the steps of the file.
 func (w *world) run(ctx context.Context, past map[string]journal.StepRecord) (err error) {
 	w.clock.Run(func() {
-		err = w.Sequence(ctx, step.Place{Scope: w.env.Scope, Dir: "/work", Env: w.env.Base(), Past: past}, w.File.Steps)
+		err = w.Sequence(ctx, &step.Place{Scope: w.env.Scope, Dir: "/work", Env: w.env.Base(), Past: past}, w.File.Steps)
 	})
 	return err
 }
@@ -393,7 +393,7 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportAllocs()
 	clock.Run(func() {
 		for b.Loop() {
-			if err := x.Sequence(context.Background(), p, f.Steps); err != nil {
+			if err := x.Sequence(context.Background(), &p, f.Steps); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -60,7 +60,7 @@ func (x *Executor) complete(ctx context.Context, p Place, inc *workflow.OnIncomp
 	if err != nil {
 		return err
 	}
-	if err := x.Sequence(ctx, p, inc.Steps); err != nil {
+	if err := x.Sequence(ctx, &p, inc.Steps); err != nil {
 		return err
 	}
 	return check.after(ctx, &p, must)
@@ -84,7 +84,7 @@ func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate) (
 	p.Alone = false // what is printed is read for its score
 	var failed error
 	err = x.within(ctx, t, "the validation", func(ctx context.Context) error {
-		failed = x.Sequence(ctx, p, v.Steps)
+		failed = x.Sequence(ctx, &p, v.Steps)
 		if failed != nil && ctx.Err() != nil {
 			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 				return cause // a check that did not end has found nothing

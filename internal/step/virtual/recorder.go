@@ -13,8 +13,8 @@ type Recorder struct {
 	step.Details
 	// Clock gives the time of facts without one.
 	Clock step.Clock
-	// Kept, if not nil, is told each fact, in order, under a lock.
-	Kept func(event.Event)
+	// Kept, if not nil, is told each fact, in order, under a lock. It keeps no pointer.
+	Kept func(*event.Event)
 	// Shown, if not nil, is told what is shown and not kept, with the time.
 	Shown func(event.Event)
 	// Forget keeps no facts: Kept sees them pass.
@@ -22,6 +22,7 @@ type Recorder struct {
 
 	mu    sync.Mutex
 	facts []event.Event
+	last  event.Event
 	seq   int64
 }
 
@@ -29,14 +30,16 @@ type Recorder struct {
 func (r *Recorder) Record(facts ...event.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range facts {
+	e := &r.last
+	for i := range facts {
+		*e = facts[i]
 		if e.Time.IsZero() {
 			e.Time = r.Clock.Now()
 		}
 		r.seq++
 		e.Seq = r.seq
 		if !r.Forget {
-			r.facts = append(r.facts, e)
+			r.facts = append(r.facts, *e)
 		}
 		if r.Kept != nil {
 			r.Kept(e)
