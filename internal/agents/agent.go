@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -40,7 +39,7 @@ func (x *Map) Run(ctx context.Context, at *mapper.Attempt, e *mapper.Ending) {
 		e.Step, e.StepLabel = se.Step, se.Label
 	}
 	e.Interrupted, e.Anew = a.anew || x.Executor.Life.Stopped(ctx, err), a.anew
-	e.Limited = errors.As(err, new(*step.LimitError))
+	_, e.Limited = errors.AsType[*step.LimitError](err)
 	if a.anew {
 		x.Executor.Note("item %s: %v", items.NameOf(x.Executor.Values.Mask(), a.Item), err)
 	}
@@ -75,8 +74,11 @@ func (x *Map) elsewhere(ctx context.Context, a *attempt) error {
 // agent runs the template's steps on an item.
 func (x *Map) agent(ctx context.Context, a *attempt, at *mapper.Attempt) error {
 	a.used = at.Used
-	name := cmp.Or(at.Label, at.Item.ID)
-	return x.Executor.Within(step.Finish(ctx), x.timeout, "the agent of item "+name, func(ctx context.Context) error {
+	name, what := cmp.Or(at.Label, at.Item.ID), ""
+	if x.timeout > 0 {
+		what = "the agent of item " + name
+	}
+	return x.Executor.Within(step.Finish(ctx), x.timeout, what, func(ctx context.Context) error {
 		var budget *step.ItemBudget
 		if max := x.Executor.File.Map.Budget; max != nil {
 			own, end := context.WithCancelCause(ctx)
@@ -88,18 +90,17 @@ func (x *Map) agent(ctx context.Context, a *attempt, at *mapper.Attempt) error {
 			}
 		}
 		it := step.ItemAttempt{Item: a.Item, Attempt: a.Attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
-		p, err := x.Executor.ForItem(x.p, it, x.Total)
-		if err != nil {
+		p := &a.place
+		*p = x.p
+		if err := x.Executor.ForItem(p, it, x.Total); err != nil {
 			return err
 		}
-		a.scope, p.Holding = p.Scope, at.Holding
-		p.Unmended = new(atomic.Bool)
-		p.Budget = budget
+		p.Holding, p.Unmended, p.Budget = at.Holding, &a.unmended, budget
 		if x.Executor.File.Policy.Handler != "" {
 			mark := p.Scope.Mark()
 			defer func() { a.set = p.Scope.Since(mark); p.Scope.Unmark() }()
 		}
-		leave, err := x.enter(ctx, &p, a, at.Last)
+		leave, err := x.enter(ctx, p, a, at.Last)
 		if err != nil {
 			return err
 		}
@@ -108,18 +109,19 @@ func (x *Map) agent(ctx context.Context, a *attempt, at *mapper.Attempt) error {
 		if err := x.printed(ctx, p, a); err != nil {
 			return leave(ctx, p, err)
 		}
-		ended := make([]*step.Outcome, len(x.Executor.File.Map.Template.Steps))
-		err = x.Executor.Template(ctx, &p, x.Executor.File.Map.Template, func(i int, out *step.Outcome) {
+		ended := a.room[:0]
+		ended = append(ended, make([]*step.Outcome, len(x.Executor.File.Map.Template.Steps))...)
+		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out *step.Outcome) {
 			ended[i] = out
 			if out.Status != event.Interrupted && a.Tree != nil && i+1 < len(ended) {
 				x.mark(a, p.Path(x.Executor.File.Map.Template.Steps[i].Path))
 			}
 		})
 		x.collect(a, ended)
-		if p.Unmended.Load() { // a step in a foreach of it, perhaps
+		if a.unmended.Load() { // a step in a foreach of it, perhaps
 			a.Result.Kind, a.Result.Unmended = event.Tolerated, true
 		}
-		if err != nil && a.Tree != nil && !x.Executor.Life.Stopped(ctx, err) && a.past.cutShort(p, x.Executor.File.Map.Template.Steps, ended) {
+		if err != nil && a.Tree != nil && !x.Executor.Life.Stopped(ctx, err) && a.past.cutShort(*p, x.Executor.File.Map.Template.Steps, ended) {
 			a.anew = true
 			err = fmt.Errorf("the interrupted step failed again in its worktree, so the item starts over: %w", err)
 		}
@@ -139,8 +141,11 @@ func (x *Map) mark(a *attempt, path string) {
 
 // retryAfter is how long the other side asked to be left alone.
 func retryAfter(err error) time.Duration {
-	var e interface{ RetryAfter() (time.Duration, bool) }
-	if errors.As(err, &e) {
+	type hint interface {
+		error
+		RetryAfter() (time.Duration, bool)
+	}
+	if e, ok := errors.AsType[hint](err); ok {
 		if d, ok := e.RetryAfter(); ok {
 			return d
 		}

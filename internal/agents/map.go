@@ -9,6 +9,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/internal/environ"
@@ -23,7 +24,6 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/unchanged"
-	"github.com/bide-dev/bide/internal/vars"
 )
 
 // Options are what a map has of its run.
@@ -110,11 +110,14 @@ func (x *Map) CheckBase(ctx context.Context) error { return x.checks.Base(ctx, x
 // attempt is one attempt at one item.
 type attempt struct {
 	gitwork.Agent
-	scope *vars.Scope
+	place step.Place
 	set   map[string]any // the variables that its steps set, where a handler may read them
 	past  past           // what an earlier life of the run did of it
 	anew  bool           // it is to begin again, from its first step
 	used  event.Used     // of the item's budget, by this attempt and those before
+	// unmended is Place.Unmended, and room that for how the steps of most templates end.
+	unmended atomic.Bool
+	room     [2]*step.Outcome
 }
 
 // namedItems is how many items the note about those whose repair did not help names.

@@ -30,9 +30,9 @@ func (x *Map) Why(index int) string {
 }
 
 // printed puts the fingerprint of an item into its result, before its first step.
-func (x *Map) printed(ctx context.Context, p step.Place, a *attempt) (err error) {
+func (x *Map) printed(ctx context.Context, p *step.Place, a *attempt) (err error) {
 	if x.unchanged != nil {
-		a.Result.Print, a.Result.Inputs, err = x.unchanged.Print(ctx, p, a.Item, len(a.past) > 0)
+		a.Result.Print, a.Result.Inputs, err = x.unchanged.Print(ctx, *p, a.Item, len(a.past) > 0)
 	}
 	return err
 }

@@ -13,9 +13,9 @@ import (
 
 // enter gives an agent its own worktree, where the run has one, and a function
 // that takes over its work and leaves the place in which it was done.
-func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failure.Failure) (func(context.Context, step.Place, error) error, error) {
+func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failure.Failure) (func(context.Context, *step.Place, error) error, error) {
 	if x.Git.Tree == nil {
-		return func(_ context.Context, _ step.Place, err error) error { return err }, nil
+		return func(_ context.Context, _ *step.Place, err error) error { return err }, nil
 	}
 	tree, err := x.worktree(ctx, a, last)
 	if err != nil && a.anew {
@@ -34,16 +34,16 @@ func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failur
 	a.Result.Worktree, a.Result.Branch = tree.Dir, tree.Branch
 	p.Dir = tree.WorkDir
 	p.Scope.SetTrusted("WORKTREE", p.Dir)
-	return func(ctx context.Context, p step.Place, err error) error {
+	return func(ctx context.Context, p *step.Place, err error) error {
 		if err != nil && !a.anew && (x.Executor.Life.Stopped(ctx, err) || errors.As(err, new(*step.LimitError))) {
 			return errors.Join(err, a.Tree.Leave()) // the next life of the run continues in it
 		}
 		if err == nil && x.queue != nil {
-			if err = x.queue.Submit(ctx, p, &a.Agent); err == nil {
+			if err = x.queue.Submit(ctx, *p, &a.Agent); err == nil {
 				return nil
 			}
 		}
-		return x.Git.Leave(ctx, p, &a.Agent, err)
+		return x.Git.Leave(ctx, *p, &a.Agent, err)
 	}, nil
 }
 

@@ -72,10 +72,14 @@ var errNoWorktrees = errors.New("map.evidence: what is checked is what an item h
 
 // Show has an item show what the file asks for. It gives an error of the class
 // evidence where the item does not.
-func (c *Checks) Show(ctx context.Context, p step.Place, a *gitwork.Agent) error {
+func (c *Checks) Show(ctx context.Context, at *step.Place, a *gitwork.Agent) error {
 	if c.asked() == nil || a.Tree == nil {
 		return nil
 	}
+	return c.show(ctx, *at, a)
+}
+
+func (c *Checks) show(ctx context.Context, p step.Place, a *gitwork.Agent) error {
 	for round := 1; ; round++ {
 		at, err := a.Tree.Commit(ctx, c.Git.LeftMessage(c.Git.Label(a)))
 		if err != nil {
@@ -277,7 +281,7 @@ func printed(out *step.Outcome) (string, error) {
 
 // Set sets what the attempt before did not show, for an agent that is to do
 // better.
-func (c *Checks) Set(p step.Place, last *failure.Failure) {
+func (c *Checks) Set(p *step.Place, last *failure.Failure) {
 	if c.asked() == nil {
 		return
 	}

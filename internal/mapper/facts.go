@@ -313,7 +313,7 @@ func (x *Map) stopText(r policy.StopReason) string {
 func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *handling {
 	l := x.letter(fact, e, v)
 	if x.Failed != nil {
-		x.Failed(l.Class, l.Message, e.a.Item.Index, e.a.Item.ID, fact.Label)
+		x.Failed(fact.Class, fact.Message, e.a.Item.Index, e.a.Item.ID, fact.Label)
 	}
 	fact.Type, fact.Status, fact.Attempts = event.ItemFinished, event.Failed, e.a.Number
 	switch v.Fate {
@@ -322,7 +322,7 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 	case policy.ItemSkipped:
 		fact.Status, fact.Data = event.Skipped, step.Data(x.left(e))
 	case policy.ItemHandled:
-		h := &handling{index: fact.Index, due: Due{Letter: l, Handler: v.Handler, Label: fact.Label}}
+		h := &handling{index: fact.Index, due: Due{Letter: *l, Handler: v.Handler, Label: fact.Label}}
 		if e.State != nil {
 			h.due.State = e.State()
 		}
@@ -348,19 +348,21 @@ func (x *Map) left(e *ending) any {
 	}{e.Result, e.Step}
 }
 
-// letter fills a fact with what is to be known of a failed attempt.
-func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
-	l := Letter{Result: e.Result, Failure: e.Failure, CorrelationID: x.Name + "/" + strconv.Itoa(e.a.Item.Index),
-		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took.Milliseconds(), Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
-	if l.Message == "" {
-		l.Message = "it failed"
+// letter fills a fact with what is to be known of a failed attempt. It is nil where nobody
+// reads the letter.
+func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) *Letter {
+	fact.Class, fact.Message, fact.ExitCode = e.Failure.Class, cmp.Or(e.Failure.Message, "it failed"), e.Failure.Exit
+	if !x.Recorder.Detailed() && v.Fate != policy.ItemHandled {
+		return nil
 	}
+	l := &Letter{Result: e.Result, Failure: e.Failure, CorrelationID: x.Name + "/" + strconv.Itoa(e.a.Item.Index),
+		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took.Milliseconds(), Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
+	l.Message = fact.Message
 	l.Eligible = l.Class != ClassRecovery // an item that takes the whole run down is not run again unasked
 	if v.Fate == policy.ItemRetry {
 		wait := v.Wait
 		l.Wait = &wait
 	}
-	fact.Class, fact.Message, fact.ExitCode = l.Class, l.Message, l.ExitCode
 	if x.Recorder.Detailed() {
 		fact.Data = step.Data(l.beside())
 	}

@@ -29,7 +29,8 @@ type virtualMap struct {
 }
 
 func (v *virtualMap) Run(ctx context.Context, a *mapper.Attempt, e *mapper.Ending) {
-	p, err := v.ForItem(v.p, step.ItemAttempt{Item: a.Item, Attempt: a.Number}, v.n)
+	p := v.p
+	err := v.ForItem(&p, step.ItemAttempt{Item: a.Item, Attempt: a.Number}, v.n)
 	if err == nil {
 		err = v.Template(ctx, &p, v.File.Map.Template, nil)
 	}

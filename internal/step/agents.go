@@ -204,7 +204,10 @@ func (e *LimitError) RateLimited() bool { return true }
 func (e *LimitError) RetryAfter() (time.Duration, bool) { return e.Lasts, true }
 
 // limited reports whether a rate limit lasts longer than anybody waits for it.
-func limited(err error) bool { return errors.As(err, new(*LimitError)) }
+func limited(err error) bool {
+	_, is := errors.AsType[*LimitError](err)
+	return is
+}
 
 // beyond is the error of an agent that a limit turns away, or would, that ends after so
 // long; err is what it said, nil where it was not asked.

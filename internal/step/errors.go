@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry/driver"
@@ -15,7 +16,7 @@ import (
 type Error struct {
 	Step     string // its path
 	Label    string
-	At       string // file:line:col
+	At       diag.Pos
 	Attempts int
 	Reason   driver.Reason
 	Err      error
@@ -36,8 +37,8 @@ func (e *Error) Error() string {
 		msg += " (" + e.Reason.String() + asked(e) + ")"
 	}
 	msg += ": " + e.Err.Error()
-	if e.At != "" {
-		msg = e.At + ": " + msg
+	if at := e.At.String(); at != "" {
+		msg = at + ": " + msg
 	}
 	return msg
 }

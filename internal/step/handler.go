@@ -120,7 +120,7 @@ func (x *Executor) goOn(ctx context.Context, p *Place, s *workflow.Step, path st
 	if g.failed {
 		g.since = h.Since
 		g.last.Reason = reasonOf(h.GivenUp)
-		g.last.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: h.Made, Reason: g.last.Reason, Err: g.last.Err}
+		g.last.Err = &Error{Step: path, Label: s.Label(), At: s.Pos, Attempts: h.Made, Reason: g.last.Reason, Err: g.last.Err}
 	}
 	return g, nil
 }

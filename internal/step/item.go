@@ -24,27 +24,26 @@ type ItemAttempt struct {
 	Last *failure.Failure
 }
 
-// ForItem is the place of an attempt at a work item inside p: with the item's
+// ForItem has a place be that of an attempt at a work item inside it: with the item's
 // variables, and BIDE_ITEM, BIDE_ATTEMPT and BIDE_RECOVERED in the environment.
-func (x *Executor) ForItem(p Place, it ItemAttempt, total int) (Place, error) {
+func (x *Executor) ForItem(p *Place, it ItemAttempt, total int) (err error) {
 	p.Item, p.Index, p.Attempt, p.Past = it.ID, it.Index, it.Attempt, nil
-	var err error
 	if p.Scope, err = p.Scope.ForItem(it.Item, total, it.Attempt); err != nil {
-		return p, err
+		return err
 	}
 	id, _, _ := strings.Cut(it.ID, "\x00") // which would end the environment
 	p.Tried = Tried{Before: max(it.Attempt-1, 0)}
-	p = p.With("BIDE_ATTEMPT", strconv.Itoa(it.Attempt), "BIDE_ITEM", id)
+	p.Env = p.Env.With("BIDE_ATTEMPT", strconv.Itoa(it.Attempt), "BIDE_ITEM", id)
 	if it.Last != nil {
-		p = p.With(TriedEnv(x.Values.Mask(), it.Attempt, it.Last)...)
+		p.Env = p.Env.With(TriedEnv(x.Values.Mask(), it.Attempt, it.Last)...)
 	}
 	if it.Probe {
-		p = p.With("BIDE_PROBE", "1")
+		p.Env = p.Env.With("BIDE_PROBE", "1")
 	}
 	if it.Recoveries > 0 {
-		p = p.With("BIDE_RECOVERED", strconv.Itoa(it.Recoveries))
+		p.Env = p.Env.With("BIDE_RECOVERED", strconv.Itoa(it.Recoveries))
 	}
-	return p, nil
+	return nil
 }
 
 // Within runs f with a time of d, 0 for any; what names what takes too long.

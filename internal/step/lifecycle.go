@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type Lifecycle struct {
 
 	mu   sync.Mutex
 	why  error
+	told atomic.Bool   // why is set, or held: else nobody need take mu to know that neither is
 	cut  time.Time     // when it was interrupted
 	done chan struct{} // closed when why is set
 	over chan struct{} // closed when what has begun is not to be finished either
@@ -62,6 +64,7 @@ func (l *Lifecycle) halt(why error) []*until {
 	if l.why != nil && !isBudget(l.why) {
 		return nil
 	}
+	l.told.Store(true)
 	if l.why == nil {
 		close(l.done)
 	}
@@ -99,6 +102,7 @@ func (l *Lifecycle) Hold() {
 	defer l.mu.Unlock()
 	if l.held == nil && l.why == nil {
 		l.held = make(chan struct{})
+		l.told.Store(true)
 	}
 }
 
@@ -119,6 +123,9 @@ func (l *Lifecycle) release() {
 // Held says whether nothing new is to start for now; the channel is closed when
 // that ends.
 func (l *Lifecycle) Held() (until <-chan struct{}, held bool) {
+	if !l.told.Load() {
+		return nil, false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held, l.held != nil
@@ -190,6 +197,9 @@ func (l *Lifecycle) Stopping(ctx context.Context) error {
 	}
 	if l.soft.Err() != nil {
 		return ErrInterrupted // the goroutine that halts may come later
+	}
+	if !l.told.Load() {
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -325,7 +325,7 @@ func (x *Executor) readLog(log action.Log, text *string) bool {
 
 // exhausted does what the retry policy says when it allows no further attempt.
 func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, path string, out *Outcome) {
-	out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
+	out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos, Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
 	if s.Retry == nil {
 		return
 	}

@@ -300,7 +300,7 @@ func (x *Executor) ended(ctx context.Context, p *Place, s *workflow.Step, path s
 			e.Class, e.Message = driver.Class(out.Err), out.Err.Error()
 		}
 		if _, is := errors.AsType[*Error](out.Err); !is {
-			out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
+			out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos, Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
 		}
 	}
 	if x.Recorder.Detailed() {

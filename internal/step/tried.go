@@ -53,7 +53,7 @@ func (p Place) attempt(m *mask.Masker, n int, last former) Place {
 		return p // what is around has said it all
 	}
 	f := failure.From(Cause(last.Err))
-	p = p.With(TriedEnv(m, p.Tried.Before+n, f)...)
+	p.Env = p.Env.With(TriedEnv(m, p.Tried.Before+n, f)...)
 	p.Tried.Before += n - 1
 	return p
 }
