@@ -55,6 +55,8 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 }
 
 // log has the output of an attempt in a log, where it is large and in no file.
+//
+//go:noinline
 func (x *Executor) log(p *Place, path string, n int, res *action.Result) (err error) {
 	*res, err = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, *res)
 	return err
@@ -136,7 +138,9 @@ func (x *Executor) leaf(ctx context.Context, p Place, s *workflow.Step, a workfl
 
 // leafWithin runs a leaf action with a timeout. res is what it did.
 func (x *Executor) leafWithin(ctx context.Context, p *Place, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration, res *action.Result) error {
-	t = p.bounded(s, a, t)
+	if len(p.Limits) > 0 {
+		t = p.bounded(s, a, t)
+	}
 	dir := p.Dir
 	env, err := x.Values.AddDynamic(ctx, p.Env, p.Scope)
 	if err == nil {

@@ -114,6 +114,15 @@ func (p *Place) recorded(path string) *journal.StepRecord {
 	if p.Past == nil {
 		return nil
 	}
+	return p.past(path)
+}
+
+// past has room for a record on its stack, which whoever asks must not have while a step
+// runs: with it, and that of log, the stack of an item is twice as large, and an attempt of
+// a simulation takes 4 % longer.
+//
+//go:noinline
+func (p *Place) past(path string) *journal.StepRecord {
 	if rec, ok := p.Past[path]; ok && rec.Last > p.Since {
 		return &rec
 	}

@@ -36,11 +36,11 @@ type operation struct {
 	prior   former
 	start   time.Time // of the attempt
 	prev    time.Duration
-	drawing event.Drawing  // of jitter
-	idle    time.Time      // when the present wait began; zero for none
-	waited  time.Duration  // in all waits that are over
-	asked   int            // how often all waits were ended before the one that is next was told of; -1: none is
-	facts   *[]event.Event // that are not recorded yet: the failure of the attempt, until it is known what follows
+	drawing event.Drawing // of jitter
+	idle    time.Time     // when the present wait began; zero for none
+	waited  time.Duration // in all waits that are over
+	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
+	facts   []event.Event // that are not recorded yet: the failure of the attempt, until it is known what follows
 	turn    turn
 	breaker guard.Admission // that turn asks
 	holding *Holding        // of the limits of the machine, for the attempt
@@ -57,8 +57,8 @@ type operation struct {
 // the last of them ended.
 func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, path string, first bool, made int, last *Outcome) *Outcome {
 	o := operations.Get().(*operation)
-	*o = operation{Executor: x, out: &Outcome{}, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), asked: -1, facts: o.facts}
-	*o.facts = (*o.facts)[:0]
+	o.Executor, o.ctx, o.p, o.s, o.path, o.policy = x, ctx, p, s, path, s.Retry.Policy()
+	o.made, o.again, o.prior, o.out, o.asked = made, !first, formerOf(last), &Outcome{}, -1
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
 		if x.Rand != nil {
@@ -66,11 +66,7 @@ func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, pa
 		}
 		o.policy.Rand = &o.drawing
 	}
-	defer func() {
-		clear(*o.facts)
-		*o = operation{facts: o.facts}
-		operations.Put(o)
-	}()
+	defer o.over()
 	var err error
 	if o.policy.Quota, err = x.Limits.quota(s); err == nil {
 		err = o.admission(&op)
@@ -96,7 +92,16 @@ func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, pa
 
 // operations are those that are over, whose memory the next ones use: else an attempt of a
 // simulation takes 2 to 4 % longer.
-var operations = sync.Pool{New: func() any { return &operation{facts: new([]event.Event)} }}
+var operations = sync.Pool{New: func() any { return new(operation) }}
+
+// over gives the memory of an operation to the next one.
+func (o *operation) over() {
+	facts := o.facts
+	clear(facts[:cap(facts)])
+	*o = operation{}
+	o.facts = facts[:0]
+	operations.Put(o)
+}
 
 // goOn has an operation continue where an earlier life of the run has left it. With an
 // outcome it is over.
@@ -143,7 +148,8 @@ func RecordedState(rec journal.Retry) driver.State {
 
 // attempt makes one attempt.
 func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
-	o.at = o.p.attempt(o.Values.Mask(), o.made+n, o.prior)
+	o.at = *o.p
+	o.at.attempt(o.Values.Mask(), o.made+n, o.prior)
 	if o.at.Past != nil {
 		o.takeOver(&o.at)
 	}
@@ -200,7 +206,7 @@ func isCancelled(ctx context.Context, err error) bool {
 // observe records what the driver tells. The failure of an attempt and the wait
 // that follows it are one record.
 func (o *operation) observe(e retry.Event) {
-	facts := *o.facts
+	facts := o.facts
 	switch e.Type {
 	case retry.AttemptStarted:
 		o.start = e.Time
@@ -218,7 +224,7 @@ func (o *operation) observe(e retry.Event) {
 			*o.out = Outcome{Attempts: e.Attempt, Err: e.Err} // a panic
 		}
 		if !o.ended(e.Err) {
-			*o.facts = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
+			o.facts = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
 			return
 		}
 	case retry.WaitScheduled:
@@ -254,7 +260,7 @@ func (o *operation) observe(e retry.Event) {
 	if len(facts) > 0 {
 		o.keep(facts)
 	}
-	*o.facts = facts[:0]
+	o.facts = facts[:0]
 }
 
 // end says how the operation ended.
@@ -341,7 +347,9 @@ func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, pat
 		out.Tolerated = true
 	case "fallback":
 		x.setError(&p, s, out)
-		res, err := x.leaf(ctx, p.attempt(x.Values.Mask(), out.Attempts+1, formerOf(out)), s, s.Retry.FallbackAction(), path+".fallback", 1)
+		q := p
+		q.attempt(x.Values.Mask(), out.Attempts+1, formerOf(out))
+		res, err := x.leaf(ctx, q, s, s.Retry.FallbackAction(), path+".fallback", 1)
 		if err == nil {
 			err = x.setResult(ctx, &p, s, &res, nil)
 		}

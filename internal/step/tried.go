@@ -46,22 +46,23 @@ func formerOf(o *Outcome) former {
 	return former{o.Err, o.Result.Session, o.Result.Summary, o.Result.Full}
 }
 
-// attempt is the place of attempt n at a step, after one that ended as last says.
-func (p Place) attempt(m *mask.Masker, n int, last former) Place {
+// attempt has the place of a step be that of attempt n at it, after one that ended as last
+// says.
+func (p *Place) attempt(m *mask.Masker, n int, last former) {
 	p.Tried = Tried{Number: n, Before: p.Tried.Before, Session: last.Session, Summary: last.Summary, Full: last.Full}
 	if last.Err == nil {
-		return p // what is around has said it all
+		return // what is around has said it all
 	}
 	f := failure.From(Cause(last.Err))
 	p.Env = p.Env.With(TriedEnv(m, p.Tried.Before+n, f)...)
 	p.Tried.Before += n - 1
-	return p
 }
 
 // After is the place of attempt n at a call of a pipeline, after one that failed; nil: there
 // was none.
 func (x *Executor) After(p Place, n int, last error) Place {
-	return p.attempt(x.Values.Mask(), n, former{Err: last})
+	p.attempt(x.Values.Mask(), n, former{Err: last})
+	return p
 }
 
 // handsOver reports whether an attempt of an agent takes over where the one before it
