@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -146,7 +145,6 @@ func (o *simulateOptions) run(ctx context.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	debug.SetGCPercent(simulate.GCPercent)
 	_, outage := model.End()
 	for _, v := range list {
 		ran := false

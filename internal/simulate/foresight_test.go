@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -534,7 +533,6 @@ func TestForesightSpeed(t *testing.T) {
 	if !long {
 		t.Skip("the long form: make foresight")
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent)) // as bide simulate does
 	f := parsed(t, "w.yml", "commands: [{shell: x, retry: {attempts: 20000, initial_delay: 10ms, backoff: fixed, jitter: full}}]")
 	m := modelOf(t, "steps: {'*': {failures: {error: 1}, latency: 5ms}}")
 	start := cpu()

@@ -63,11 +63,6 @@ type Options struct {
 	clock   func(*virtual.Clock, luck) step.Clock   // replaces the one that is exact
 }
 
-// GCPercent is what a process that does nothing but simulate gives to
-// debug.SetGCPercent: made-up runs leave much behind and keep little, and with it
-// they take a tenth less time.
-const GCPercent = 400
-
 // began is when every simulated run begins.
 var began = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
