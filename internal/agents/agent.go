@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
@@ -19,14 +19,7 @@ import (
 
 // Run runs an agent for an item.
 func (x *Map) Run(ctx context.Context, at *mapper.Attempt, e *mapper.Ending) {
-	a := attempts.Get().(*attempt)
-	a.Item, a.Attempt, a.Label, a.Start, a.past = at.Item, at.Number, at.Label, at.Start, x.takePast(at.Item.Index)
-	defer func() {
-		if a.Tree == nil && e.State == nil && a.Recorded == nil && a.Parked == nil { // else others have it
-			*a = attempt{}
-			attempts.Put(a)
-		}
-	}()
+	a := &attempt{Agent: gitwork.Agent{Item: at.Item, Attempt: at.Number, Label: at.Label, Start: at.Start}, past: x.takePast(at.Item.Index)}
 	err := x.elsewhere(ctx, a)
 	if errors.Is(err, errNotMerged) {
 		err = x.agent(ctx, a, at)
@@ -60,10 +53,6 @@ func (x *Map) Run(ctx context.Context, at *mapper.Attempt, e *mapper.Ending) {
 		e.State = func() json.RawMessage { return step.Data(x.Executor.Seal(a.set)) }
 	}
 }
-
-// attempts are those that are over, whose memory the next ones use: else an attempt of a
-// simulation takes 7 % longer.
-var attempts = sync.Pool{New: func() any { return new(attempt) }}
 
 // errNotMerged says of an item that no machine has merged its work.
 var errNotMerged = errors.New("the item is not merged")

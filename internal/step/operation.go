@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/guard"
@@ -56,9 +55,7 @@ type operation struct {
 // the run; made attempts were made in the rounds of its handler before, and last is how
 // the last of them ended.
 func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, path string, first bool, made int, last *Outcome) *Outcome {
-	o := operations.Get().(*operation)
-	o.Executor, o.ctx, o.p, o.s, o.path, o.policy = x, ctx, p, s, path, s.Retry.Policy()
-	o.made, o.again, o.prior, o.out, o.asked = made, !first, formerOf(last), &Outcome{}, -1
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: formerOf(last), out: &Outcome{}, asked: -1}
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
 		if x.Rand != nil {
@@ -66,7 +63,6 @@ func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, pa
 		}
 		o.policy.Rand = &o.drawing
 	}
-	defer o.over()
 	var err error
 	if o.policy.Quota, err = x.Limits.quota(s); err == nil {
 		err = o.admission(&op)
@@ -88,19 +84,6 @@ func (x *Executor) operation(ctx context.Context, p *Place, s *workflow.Step, pa
 		o.out.Waited = o.waited
 	}
 	return o.out
-}
-
-// operations are those that are over, whose memory the next ones use: else an attempt of a
-// simulation takes 2 to 4 % longer.
-var operations = sync.Pool{New: func() any { return new(operation) }}
-
-// over gives the memory of an operation to the next one.
-func (o *operation) over() {
-	facts := o.facts
-	clear(facts[:cap(facts)])
-	*o = operation{}
-	o.facts = facts[:0]
-	operations.Put(o)
 }
 
 // goOn has an operation continue where an earlier life of the run has left it. With an
