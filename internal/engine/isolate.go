@@ -32,7 +32,7 @@ func (r *run) isolate(ctx context.Context) error {
 	}
 	if r.gitWork.Tree != nil {
 		r.x.Safe = r.gitWork.Safe
-		if err := r.gitWork.Rewind(ctx, r.state.Steps); err != nil {
+		if err := r.gitWork.Rewind(ctx, r.state.Steps, r.state.Status == event.Running && r.file.Map == nil); err != nil {
 			return err
 		}
 		if err := r.moveIn(ctx); err != nil {

@@ -336,9 +336,11 @@ func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 
 // Rewind undoes the commits of a step of the run itself that was cut short, or failed. The
 // step runs again, and finds its changes as if it had not committed them: a git commit that
-// was ended when the commit was there would have nothing to commit.
-func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord) error {
-	cut, failed := false, false
+// was ended when the commit was there would have nothing to commit. killed says that the
+// last life of the run was killed, and that nothing but steps commits in it: then a step may
+// have committed whose start is not on record.
+func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord, killed bool) error {
+	cut, failed := killed, killed
 	for path, rec := range steps {
 		if !checks(path) {
 			cut, failed = cut || !rec.Over(), failed || !step.TakenOver(rec)

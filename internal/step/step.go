@@ -309,8 +309,10 @@ func (x *Executor) ended(ctx context.Context, p *Place, s *workflow.Step, path s
 	x.countStep(p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
 		if err := x.Safe(context.WithoutCancel(ctx), *p, path); err != nil {
-			x.Life.Halt(fmt.Errorf("what step %s did cannot be made durable: %w", path, err))
-			return out // its end is not recorded, and a resume runs it again
+			err = fmt.Errorf("what step %s did cannot be made durable: %w", path, err)
+			x.Life.Halt(err)
+			stopped(out, errors.Join(ErrInterrupted, err)) // nothing of its end is recorded, nor of what it is a part of: a resume runs it again
+			return out
 		}
 	}
 	x.record(e)

@@ -87,7 +87,9 @@ func (t *Tree) markAt(commit, step string) error {
 }
 
 // Rewind undoes the commits that were made since the last marked step that stays as it is:
-// the step after it made them, and runs again. What they changed stays, staged. If that step
+// the step after it made them, and runs again. What they changed stays: of the first commit
+// staged, for an earlier step may have staged that, and what came after it not, or the first
+// commit would have all when it is made again, and the next one nothing. If that step
 // was not cut short, but failed, Rewind does nothing if somebody has committed since its
 // end. It does nothing either if there is no mark, or if a step switched the worktree to
 // another branch.
@@ -129,8 +131,29 @@ func (t *Tree) Rewind(ctx context.Context, stays func(step string) bool, failed 
 	if err != nil || was == "" || was == now || failed && last != now {
 		return err
 	}
-	_, err = t.repo.git(ctx, t.Dir, "reset", "--quiet", "--soft", was, "--")
+	first, err := t.repo.firstSince(ctx, t.Dir, was, now)
+	if err == nil && first != "" {
+		_, err = t.repo.git(ctx, t.Dir, "reset", "--quiet", "--mixed", first, "--")
+	}
+	if err == nil {
+		_, err = t.repo.git(ctx, t.Dir, "reset", "--quiet", "--soft", was, "--")
+	}
 	return err
+}
+
+// firstSince is the first of the commits that were made on a commit since it was the one
+// called was; "" if they were not made on that.
+func (r *Repo) firstSince(ctx context.Context, dir, was, now string) (string, error) {
+	text, err := r.git(ctx, dir, "rev-list", "--first-parent", "--parents", was+".."+now, "--")
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	commit, parents, _ := strings.Cut(lines[len(lines)-1], " ")
+	if parent, _, _ := strings.Cut(parents, " "); parent != was {
+		return "", nil
+	}
+	return commit, nil
 }
 
 // unmark removes the marks of an attempt that is over.

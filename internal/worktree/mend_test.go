@@ -724,6 +724,38 @@ func TestRewindInAWorktreeMadeAnew(t *testing.T) {
 	}
 }
 
+// A step that makes two commits and is killed behind them makes both again: what the second
+// one has is not staged for the first.
+func TestRewindOfTwoCommits(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	step := func() {
+		for _, name := range []string{"one", "two"} {
+			w.write(run.Dir, name+".txt", name+"\n")
+			w.gitIn(run.Dir, "add", name+".txt")
+			w.gitIn(run.Dir, "commit", "-qm", name)
+		}
+	}
+	step()
+	for range 2 {
+		if err := run.Rewind(t.Context(), func(string) bool { return false }, false); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.gitIn(run.Dir, "status", "--porcelain"); got != "A  one.txt\n?? two.txt" {
+			t.Errorf("status: %q", got)
+		}
+		w.gitIn(run.Dir, "commit", "-qm", "one") // and now it is killed between its commits
+		w.gitIn(run.Dir, "add", "two.txt")
+	}
+	if err := run.Rewind(t.Context(), func(string) bool { return false }, false); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	if got := w.gitIn(run.Dir, "log", "--format=%s", "--name-only", "-2"); got != "two\n\ntwo.txt\none\n\none.txt" {
+		t.Errorf("the log is %q", got)
+	}
+}
+
 // A log may be on the disk that names a commit which is not, or not with all its files: git
 // fsck has nothing to say about a run that goes on after a power cut.
 func TestLostCommitsAreInNoLog(t *testing.T) {
