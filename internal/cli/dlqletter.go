@@ -52,6 +52,7 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
 		}
 	}
+	i.last.Stdout, i.last.Stderr = i.last.Printed()
 	x := i.last
 	i.CorrelationID, i.Step, i.StepLabel, i.ExitCode = x.CorrelationID, x.Step, x.StepLabel, x.ExitCode
 	if n := len(l.History); n > 0 { // the last is the letter, whose data has the exit status in older journals only

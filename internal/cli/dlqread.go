@@ -98,7 +98,8 @@ func failureOf(e event.Event) failedAttempt {
 	}
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &l) == nil {
 		f.Stack = cmp.Or(l.Stack, l.Of.Stack)
-		f.Stdout, f.Stderr, f.Worktree, f.Branch, f.Log = l.Stdout, l.Stderr, l.Worktree, l.Branch, l.Log
+		f.Stdout, f.Stderr = l.Printed()
+		f.Worktree, f.Branch, f.Log = l.Worktree, l.Branch, l.Log
 		f.Step, f.StepLabel = cmp.Or(f.Step, l.Step), l.StepLabel
 	}
 	return f

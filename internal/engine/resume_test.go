@@ -516,6 +516,48 @@ commands:
 	}
 }
 
+// TestNotMadeDurable: where what a step did cannot be made durable the run fails, and says so.
+// Nothing has ended by it that is not on the disk: one resume, and each commit is there once.
+func TestNotMadeDurable(t *testing.T) {
+	t.Parallel()
+	const marks = `"$(git rev-parse --path-format=absolute --git-common-dir)/bide-steps"`
+	const breaks = `; test -e $EV/mended || { mv ` + marks + ` $EV/marks; touch ` + marks + `; }`
+	for name, text := range map[string]string{
+		"step":    "  - shell: echo a > a; git add a; git commit -qm a" + breaks + "\n  - shell: echo b > b; git add b; git commit -qm b\n",
+		"foreach": "  - foreach: [a, b]\n    do:\n      - shell: echo ${item} > ${item}; git add ${item}; git commit -qm ${item}" + breaks + "\n",
+		"goes on": "  - foreach:\n      foreach: [a, b]\n      continue_on_error: true\n      do:\n        - shell: echo ${item} > ${item}; git add ${item}; git commit -qm ${item}" + breaks + "\n",
+		"success": "  - shell: 'true'\n    continue_on_error: true\n    on_success: {shell: '" + "echo a > a; git add a; git commit -qm a" + breaks + "'}\n  - shell: echo b > b; git add b; git commit -qm b\n",
+		"handler": "  - shell: test -e a\n    on_failure:\n      shell: echo a > a; git add a; git commit -qm a" + breaks + "\n      max_attempts: 3\n  - shell: echo b > b; git add b; git commit -qm b\n",
+		"retried": "  - shell: echo a > a; git add a; git commit -qm a" + breaks + "\n    retry: {attempts: 5, initial_delay: 1ms}\n    on_failure: {shell: touch $EV/handled}\n  - shell: echo b > b; git add b; git commit -qm b\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.git()
+			b.opt.Yes = true
+			r := b.run("isolation: worktree\ncommands:\n" + text)
+			r.status(event.Failed)
+			if !strings.Contains(r.sum.Message, "cannot be made durable") {
+				t.Errorf("the run says %q", r.sum.Message)
+			}
+			if err := sh(b.dir, "rm "+marks+" && mv "+b.ev+"/marks "+marks); err != nil {
+				t.Fatal(err)
+			}
+			b.touch("mended")
+			b.resume(context.Background()).status(event.Succeeded)
+			if got := b.output("git log --no-merges --topo-order --reverse --format=%s main | tail -n 2 | xargs"); got != "a b" {
+				t.Errorf("the commits are %q", got)
+			}
+			if has := b.contents("main"); has["a"] != "a\n" || has["b"] != "b\n" {
+				t.Errorf("main has %q", has)
+			}
+			if _, err := os.Stat(filepath.Join(b.ev, "handled")); err == nil {
+				t.Error("the handler of the step ran")
+			}
+		})
+	}
+}
+
 // TestACommitOfAFailedStepIsTakenBack: a step that failed when it had committed, as one does
 // whose git was killed at its very end, finds its changes uncommitted when a resume runs it
 // again, in each part of a run. What somebody has committed since stays as it is.

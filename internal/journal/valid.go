@@ -18,10 +18,10 @@ func plain(eight []byte) bool {
 // longText is from what length on the strings of a text are passed over first.
 const longText = 512
 
-// valid is json.Valid. Outputs are long strings, in which that function takes a
-// step of its machine for each byte: what stands for itself, or is an escape, is passed over, for
-// without it a text is JSON if and only if it is JSON with it. A map whose items print
-// 10 KB takes 5 % more processor time with json.Valid alone (median of 8 pairs).
+// valid is json.Valid, and faster for outputs, which are long strings. It leaves out the bytes
+// of strings that stand for themselves, and their escapes, and gives the rest to json.Valid: a
+// text is JSON if and only if it is JSON without them. A map whose items print 10 KB takes 5 %
+// more processor time with json.Valid alone (median of 8 pairs).
 func valid(text []byte) bool {
 	if len(text) < longText {
 		return json.Valid(text)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -33,7 +34,7 @@ type Result struct {
 	Since  string            `json:"since,omitempty"`
 
 	Output   string    `json:"output"`
-	Raw      value.Raw `json:"raw,omitempty"` // Output, where JSON cannot have it
+	Raw      value.Raw `json:"raw,omitempty"` // what JSON cannot have of Output, and of a letter's Stdout and Stderr
 	File     string    `json:"output_file,omitempty"`
 	Size     int64     `json:"output_size,omitempty"`
 	Digest   string    `json:"output_sha256,omitempty"`
@@ -139,10 +140,18 @@ type Letter struct {
 }
 
 // beside is a letter without what its fact says itself: class, message, exit status, when the
-// attempt began and how long it took. Older journals have these twice.
+// attempt began and how long it took. Older journals have these twice. What it printed that
+// JSON cannot have is in Raw.
 func (l Letter) beside() Letter {
+	l.Raw = maps.Clone(l.Raw)
+	l.Stdout, l.Stderr = l.Raw.Take("/stdout", l.Stdout), l.Raw.Take("/stderr", l.Stderr)
 	l.Class, l.Message, l.Exit, l.At, l.DurationMS, l.ExitCode = "", "", 0, time.Time{}, 0, 0
 	return l
+}
+
+// Printed is what the attempt printed, of a letter that was read.
+func (l *Letter) Printed() (stdout, stderr string) {
+	return l.Raw.Text("/stdout", l.Stdout), l.Raw.Text("/stderr", l.Stderr)
 }
 
 // Due is the data of item_handler_due: all that a handler reads, so that it

@@ -147,11 +147,11 @@ func (x *Map) restoreLast(ctx context.Context, all *Recorded, index int, rec jou
 func FailureOf(e *event.Event) (*failure.Failure, error) {
 	f := failure.Failure{Class: e.Class, Message: e.Message, Exit: e.ExitCode}
 	if f.Class == ClassEvidence {
-		var l struct{ Stdout, Stderr string }
+		var l Letter
 		if err := json.Unmarshal(e.Data, &l); err != nil {
 			return nil, fmt.Errorf("the recorded failure of item %s: %w", e.Item, err)
 		}
-		f.Stdout, f.Stderr = l.Stdout, l.Stderr
+		f.Stdout, f.Stderr = l.Printed()
 	}
 	return known(&f), nil
 }

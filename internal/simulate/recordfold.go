@@ -398,6 +398,7 @@ func (f *folder) ended(e event.Event) error {
 	var d struct {
 		Stdout  string           `json:"stdout"`
 		Stderr  string           `json:"stderr"`
+		Raw     value.Raw        `json:"raw"`
 		Whole   action.Log       `json:"stdout_log"`
 		WholeE  action.Log       `json:"stderr_log"`
 		Failure *failure.Failure `json:"failure"`
@@ -407,6 +408,7 @@ func (f *folder) ended(e event.Event) error {
 			return fmt.Errorf("the record of attempt %d of %s: %w", e.Attempt, e.Step, err)
 		}
 	}
+	d.Stdout, d.Stderr = d.Raw.Text("/stdout", d.Stdout), d.Raw.Text("/stderr", d.Stderr)
 	for _, part := range []struct {
 		log  action.Log
 		text *string

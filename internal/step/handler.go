@@ -3,7 +3,6 @@ package step
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -165,7 +164,7 @@ func (x *Executor) takeHandled(ctx context.Context, p *Place, s *workflow.Step, 
 
 // tolerate says whether a failed step lets the next one run.
 func tolerate(s *workflow.Step, out *Outcome) {
-	if out.Err == nil || errors.Is(out.Err, ErrInterrupted) {
+	if out.Err == nil || unrecorded(out.Err) {
 		return
 	}
 	out.Unmended = !out.Tolerated && s.Unmended()

@@ -56,7 +56,7 @@ func (x *Executor) Within(ctx context.Context, d time.Duration, what string, f f
 // that took too long is the *TimeoutError. ended is that of [Executor.Block].
 func (x *Executor) Template(ctx context.Context, p *Place, b *workflow.Block, ended func(i int, out *Outcome)) error {
 	err := x.Block(Finish(ctx), p, b, "agent_template", ended)
-	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
+	if err != nil && ctx.Err() != nil && !unrecorded(err) {
 		var te *TimeoutError
 		if cause := context.Cause(ctx); errors.As(cause, &te) && !errors.As(err, &te) {
 			return cause

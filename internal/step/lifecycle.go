@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -184,6 +185,28 @@ func isBudget(err error) bool {
 	return is
 }
 
+// UnsafeError ends a run: what a step did cannot be made durable. So nothing of the step's
+// end is recorded, nor of what it is a part of.
+type UnsafeError struct {
+	Path string // of the step
+	Err  error
+}
+
+func (e *UnsafeError) Error() string {
+	return fmt.Sprintf("what step %s did cannot be made durable: %v", e.Path, e.Err)
+}
+
+func (e *UnsafeError) Unwrap() error { return e.Err }
+
+// unrecorded reports whether a step ended with an error of which there is no record: a
+// resume continues with the step.
+func unrecorded(err error) bool {
+	return errors.Is(err, ErrInterrupted) || errors.As(err, new(*UnsafeError))
+}
+
+// endsRun reports whether an error ends the run, and is no failure of what it ends.
+func endsRun(err error) bool { return unrecorded(err) || isBudget(err) }
+
 // Done is closed when nothing new is to be started any more.
 func (l *Lifecycle) Done() <-chan struct{} { return l.done }
 
@@ -272,14 +295,14 @@ func (l *Lifecycle) wake(ctx context.Context) <-chan struct{} {
 // Interrupted reports whether a failure is the run's own end and not that of
 // what failed.
 func (l *Lifecycle) Interrupted(ctx context.Context, err error) bool {
-	return errors.Is(err, ErrInterrupted) || ctx.Err() != nil || isBudget(err)
+	return ctx.Err() != nil || endsRun(err)
 }
 
 // Stopped reports whether an agent or a verify was ended because the run stops: by an
 // interrupt, a budget or, perhaps, the workflow's timeout, which is no failure of the item.
 func (l *Lifecycle) Stopped(ctx context.Context, err error) bool {
 	why := l.Stopping(ctx)
-	return why != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || isBudget(err) || errors.Is(err, why))
+	return why != nil && (endsRun(err) || errors.Is(err, context.Canceled) || errors.Is(err, why))
 }
 
 // Until is ctx, ended when nothing new is to be started under it: for what waits

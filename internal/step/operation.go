@@ -165,7 +165,7 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 // run, a budget that is spent, or the end of the time that something has of which the
 // step is a part.
 func (o *operation) ended(err error) bool {
-	return errors.Is(err, ErrInterrupted) || isBudget(err) || o.ctx.Err() != nil && errors.Is(err, context.Cause(o.ctx))
+	return endsRun(err) || o.ctx.Err() != nil && errors.Is(err, context.Cause(o.ctx))
 }
 
 // takeOver has the steps inside this one take over what an earlier life of the run has
@@ -281,7 +281,7 @@ func (o *operation) end(err error) {
 // stopped is a step that did not end because the run stops.
 func stopped(out *Outcome, err error) {
 	out.Status = event.Interrupted
-	if out.Err != nil && !errors.Is(err, ErrInterrupted) && !errors.Is(out.Err, err) {
+	if out.Err != nil && !unrecorded(err) && !errors.Is(out.Err, err) {
 		err = errors.Join(err, out.Err)
 	}
 	out.Err = err

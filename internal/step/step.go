@@ -167,7 +167,7 @@ func (x *Executor) Step(ctx context.Context, p *Place, s *workflow.Step) *Outcom
 			stopped(out, stop) // what it read for the step was cut short
 		}
 	}
-	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
+	if out.Err != nil && unrecorded(out.Err) {
 		return out // not finished: a resume continues with it
 	}
 	return x.ended(ctx, p, s, path, start, out, mark)
@@ -306,15 +306,15 @@ func (x *Executor) ended(ctx context.Context, p *Place, s *workflow.Step, path s
 	if x.Recorder.Detailed() {
 		e.Data = Data(x.recordOf(p, out, mark))
 	}
-	x.countStep(p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
 		if err := x.Safe(context.WithoutCancel(ctx), *p, path); err != nil {
-			err = fmt.Errorf("what step %s did cannot be made durable: %w", path, err)
+			err = &UnsafeError{path, err}
 			x.Life.Halt(err)
-			stopped(out, errors.Join(ErrInterrupted, err)) // nothing of its end is recorded, nor of what it is a part of: a resume runs it again
+			stopped(out, err) // a resume runs it again
 			return out
 		}
 	}
+	x.countStep(p, path, out)
 	x.record(e)
 	return out
 }

@@ -13,7 +13,7 @@ import (
 type elsewhere struct {
 	in    []*table // the places; none: wherever no key of the place is meant
 	keys  string   // their keys, spelled as plainKey does; one with = stands for a whole number alone
-	write string   // what stands here, with the value that was given: see [filledIn]
+	write string   // what to write instead, with the given value in it: see [filledIn]
 }
 
 const (
@@ -181,8 +181,8 @@ func plainKey(key string) string {
 	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))
 }
 
-// writtenFor says what stands here for a key that another program has, with its value; "" where
-// nothing is known. ours reports that a key of the place is meant by it.
+// writtenFor says what to write instead of a key of another program, with its value; "" where
+// nothing is known. ours reports whether a key of the place is meant by it.
 func writtenFor(place *table, key string, value *node, ours bool) string {
 	if len(key) > maxKey {
 		return ""
