@@ -15,9 +15,7 @@ type Raw map[string][]byte
 func (r *Raw) Add(path string, v any) {
 	switch v := v.(type) {
 	case string:
-		if !utf8.ValidString(v) {
-			Put((*map[string][]byte)(r), path, []byte(v))
-		}
+		r.add(path, v)
 	case map[string]any:
 		for k, x := range v {
 			r.Add(path+"/"+Key(k), x)
@@ -29,6 +27,13 @@ func (r *Raw) Add(path string, v any) {
 	}
 }
 
+// add adds a text if it is no UTF-8.
+func (r *Raw) add(path, text string) {
+	if !utf8.ValidString(text) {
+		Put((*map[string][]byte)(r), path, []byte(text))
+	}
+}
+
 // Take is the text of a place as JSON has it beside r, where r has what JSON cannot: "" for a
 // long text of which JSON would make at least twice as much, as it writes six bytes for most
 // control characters.
@@ -37,7 +42,7 @@ func (r *Raw) Take(path, text string) string {
 		Put((*map[string][]byte)(r), path, []byte(text))
 		return ""
 	}
-	r.Add(path, text)
+	r.add(path, text)
 	return text
 }
 
