@@ -39,6 +39,7 @@ func newChecker(f *syntax.File, env *Env) *checker {
 		vars: make(map[string]*Var, len(f.Decls)), types: map[string]*types.Type{},
 		policies: map[string][]*syntax.Option{},
 		limits:   map[string]limits{},
+		settled:  map[string]*Plain{},
 		inputs:   map[string]int{}, named: map[string]int{},
 		imports: imports{alias: map[string]string{}},
 		program: &Program{File: f, Assigns: make([]*Var, 0, len(f.Decls))},
@@ -73,8 +74,11 @@ type checker struct {
 	types    map[string]*types.Type
 	policies map[string][]*syntax.Option
 	limits   map[string]limits // by module
+	settled  map[string]*Plain // by their Text; see settle
 	program  *Program
 	problems diag.List
+	text     []byte          // of the options that are looked at
+	found    int             // problems, those that are not reported too
 	errors   int             // in problems
 	warnings int             // in problems
 	inputs   map[string]int  // the place in program.Inputs of each
@@ -99,6 +103,7 @@ type scope struct {
 const maxProblems = 100
 
 func (c *checker) errorf(n syntax.Node, code, format string, args ...any) *diag.Problem {
+	c.found++
 	if c.file.WrongIn(n.Extent()) || !c.reports(&c.errors) {
 		return new(diag.Problem)
 	}
@@ -116,6 +121,7 @@ func (c *checker) moreErrors(n syntax.Node) {
 }
 
 func (c *checker) warnf(n syntax.Node, code, format string, args ...any) *diag.Problem {
+	c.found++
 	if c.file.Faulty() || !c.reports(&c.warnings) {
 		return new(diag.Problem)
 	}

@@ -62,7 +62,7 @@ func TestFunctionsAndSignatures(t *testing.T) {
 func TestWorst(t *testing.T) {
 	strategies := []backoff.Strategy{backoff.Fixed{}, backoff.Linear{}, backoff.Exponential{}, backoff.Fibonacci{}}
 	rapid.Check(t, func(t *rapid.T) {
-		var o check.Options
+		o := check.Options{Plain: new(check.Plain)}
 		o.Retry.Attempts = rapid.IntRange(1, 300).Draw(t, "attempts")
 		o.Retry.Timeout = time.Duration(rapid.IntRange(0, 5).Draw(t, "timeout")) * time.Second
 		b := &o.Retry.Backoff

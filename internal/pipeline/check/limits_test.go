@@ -2,10 +2,12 @@ package check_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pipeline/check"
 )
 
 func repeat(n int, format string) string {
@@ -106,5 +108,45 @@ func TestWhatAnErrorHidIsCheap(t *testing.T) {
 		if p != nil || len(problems) != 1 || problems[0].Code != "E020" || problems[0].Line != 1 {
 			t.Errorf("%s: %.500v", name, problems)
 		}
+	}
+}
+
+// TestEqualOptionsAreSettledOnce: calls whose options are equal have them in common, but for
+// the fallbacks, which mean what they mean at each call. What is wrong is reported at each.
+func TestEqualOptionsAreSettledOnce(t *testing.T) {
+	p, problems := run(newEnv(t), "policy slow = retry: 2, delay: 1s\n"+
+		"a = Fetch(1) with retry: 2, delay: 1s, fallback: \"x\"\n"+
+		"b = Fetch(2) with delay: 1s, fallback: \"y\", retry: 2\n"+
+		"c = Fetch(3) with policy: slow\n"+
+		"d = Fetch(4) with retry: 3, delay: 1s\n"+
+		"e = Fetch(5) with limits: \"gpu\"\n"+
+		"f = Fetch(6) with limits: \"gpu\"\n"+
+		"out a")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	var o []*check.Options
+	for _, v := range p.Assigns {
+		o = append(o, v.Value.(*check.Call).Options)
+	}
+	if o[0].Plain != o[1].Plain || o[0].Plain != o[2].Plain {
+		t.Error("equal options are settled more than once")
+	}
+	if o[0].Plain == o[3].Plain || o[3].Retry.Attempts != 4 {
+		t.Errorf("other options: %+v", o[3].Plain)
+	}
+	if x, y := o[0].Fallback.(*check.Const), o[1].Fallback.(*check.Const); x.Value != "x" || y.Value != "y" || o[2].Fallback != nil {
+		t.Error(x, y, o[2].Fallback)
+	}
+	if o[4].Named[0].Pos.Line != 6 || o[5].Named[0].Pos.Line != 7 {
+		t.Errorf("named limits have their places: %v, %v", o[4].Named, o[5].Named)
+	}
+	_, problems = run(newEnv(t), "policy p = timeout: 0s\na = Fetch(1) with policy: p\nb = Fetch(1) with timeout: 0s\nc = Fetch(2) with timeout: 0s\nout a")
+	var lines []int
+	for _, problem := range problems {
+		lines = append(lines, problem.Pos.Line)
+	}
+	if !slices.Equal(lines, []int{1, 3, 4}) {
+		t.Errorf("a wrong option is reported at lines %v:\n%v", lines, problems)
 	}
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,17 +30,22 @@ const (
 // String is the name in a source.
 func (o OnError) String() string { return syntax.OptOnError.Row().Words[o] }
 
-// Options is what a with clause says, policies included. The zero Options
-// changes nothing: one attempt, no limits.
+// Options is what a with clause says, policies included.
 type Options struct {
-	// Retry is ready for package retry: Attempts is 1 or more.
-	Retry    retry.Policy
-	Breaker  *circuit.Config // shared by all calls of the module; nil: none
-	Deadline time.Duration   // for the call as a whole; 0: none
+	*Plain
 
 	Fallback Expr    // nil: none
 	Failure  *Var    // what `error` means in Fallback
 	Until    *Lambda // says whether the value of an attempt is the end; nil: any is
+}
+
+// Plain is what of a with clause means the same at every call: calls that say the
+// same have one Plain. The zero Plain changes nothing: one attempt, no limits.
+type Plain struct {
+	// Retry is ready for package retry: Attempts is 1 or more.
+	Retry    retry.Policy
+	Breaker  *circuit.Config // shared by all calls of the module; nil: none
+	Deadline time.Duration   // for the call as a whole; 0: none
 
 	OnError  OnError
 	Cache    time.Duration // how long a result is kept; 0: not
@@ -84,7 +88,8 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 		c.warnf(d.Name, "redefined", "The policy %s is declared again; calls below have this one", d.Name.Name).Suggest("give one of the two another name")
 	}
 	expanded := c.expand(d.Options)
-	s := newSettings(c, new(Options), len(d.Options))
+	s := newSettings(c, d.Options)
+	s.o.Plain, s.policy = new(Plain), new(option.Settings)
 	for _, o := range d.Options {
 		s.apply(o)
 	}
@@ -141,30 +146,18 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 
 // with checks a with clause for a call that gives a result of type t.
 func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *Options {
-	o := new(Options)
 	expanded := c.expand(w.Options)
-	s := newSettings(c, o, len(expanded))
-	o.Priority, o.Backend = option.NormalPriority, "memory"
-	for _, x := range expanded {
-		if w.Get(x.Kind) == x {
-			s.apply(x)
-		} else {
-			c.quietly(func() { s.apply(x) }) // reported at the policy
-		}
-	}
-	s.finish()
+	s := newSettings(c, expanded)
+	s.settle(w, expanded)
 	s.fallback(t, w)
 	s.until(t, w)
 	s.dependencies(w)
 	s.limits(w, target)
-	o.Text = s.text()
-	return o
+	return s.o
 }
 
 // text writes the options in the order of their kinds, for the content hash.
-func (s *settings) text() string {
-	slices.SortFunc(s.given, func(a, b *syntax.Option) int { return cmp.Compare(a.Kind, b.Kind) })
-	b := make([]byte, 0, 96)
+func (s *settings) text(b []byte) []byte {
 	for _, o := range s.given {
 		if o.Kind == syntax.OptFallback {
 			continue
@@ -175,7 +168,7 @@ func (s *settings) text() string {
 		}
 		b = append(appendValue(b, o.Value), ';')
 	}
-	return string(b)
+	return b
 }
 
 // appendValue writes an option's value in one form, however it is laid out in

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,14 +22,20 @@ import (
 type settings struct {
 	c      *checker
 	o      *Options
-	given  []*syntax.Option
-	kinds  uint64 // of given, a bit each
-	policy option.Settings
+	given  []*syntax.Option // in the order of their kinds
+	kinds  uint64           // of given, a bit each
+	policy *option.Settings // of those that were applied
 }
 
-// newSettings is for so many options.
-func newSettings(c *checker, o *Options, options int) *settings {
-	return &settings{c: c, o: o, given: make([]*syntax.Option, 0, options)}
+func newSettings(c *checker, options []*syntax.Option) settings {
+	s := settings{c: c, o: new(Options), given: make([]*syntax.Option, 0, len(options))}
+	for _, x := range options {
+		if x.Kind != syntax.BadOption {
+			s.given, s.kinds = append(s.given, x), s.kinds|1<<x.Kind
+		}
+	}
+	slices.SortFunc(s.given, func(a, b *syntax.Option) int { return cmp.Compare(a.Kind, b.Kind) })
+	return s
 }
 
 // get gives the option of a kind, nil if it is not given.
@@ -46,7 +53,6 @@ func (s *settings) apply(x *syntax.Option) {
 	if x.Kind == syntax.BadOption {
 		return
 	}
-	s.given, s.kinds = append(s.given, x), s.kinds|1<<x.Kind
 	switch v := x.Value.(type) {
 	case *syntax.IntValue:
 		s.number(x, v.Value)
@@ -144,7 +150,7 @@ func (s *settings) duration(x *syntax.Option, v *syntax.DurationValue) {
 }
 
 // set sets the field that an option of a policy has.
-func (s *settings) set(x *syntax.Option, v any) { x.Kind.Row().Set(&s.policy, v) }
+func (s *settings) set(x *syntax.Option, v any) { x.Kind.Row().Set(s.policy, v) }
 
 func (s *settings) rate(x *syntax.Option, v *syntax.RateValue) {
 	if v.Count <= 0 || v.Count > math.MaxInt32 || v.Per.Value <= 0 {
@@ -258,7 +264,7 @@ func (s *settings) rules(x *syntax.Option, v *syntax.RulesValue) {
 			s.c.errorf(r, "E016", "Invalid value for 'rules': a rule needs the errors that it is for").Suggest("write %q", "{on: rate_limit, retry: 20, delay: 1s}")
 			continue
 		}
-		one := newSettings(s.c, new(Options), len(r.Options))
+		one := &settings{c: s.c, o: &Options{Plain: new(Plain)}, policy: new(option.Settings)}
 		for _, o := range r.Options {
 			switch {
 			case o.Kind != syntax.BadOption && o.Kind.Row().In&option.InRule == 0:
@@ -272,7 +278,7 @@ func (s *settings) rules(x *syntax.Option, v *syntax.RulesValue) {
 			}
 			one.apply(o)
 		}
-		all = append(all, option.Rule{On: s.matchers(x, r.On), Settings: one.policy})
+		all = append(all, option.Rule{On: s.matchers(x, r.On), Settings: *one.policy})
 	}
 	s.set(x, all)
 }
@@ -355,6 +361,32 @@ func (s *settings) streaming(x *syntax.Option) {
 	}
 	s.c.unsupported(x, "unsupported-option", "remove it; to work on each element of a list, write map(xs, (x) => …)",
 		"The option '%s' is for streams, which are not supported here", x.Kind)
+}
+
+// settle applies the options of a clause, each by itself, gives what is left out its
+// default, and makes the policy. Clauses in which nothing is wrong mean the same if
+// their texts are equal, wherever they are: only the first of them is looked at.
+// Fallback, until, and what the options mean together are for the caller to check.
+func (s *settings) settle(w *syntax.WithClause, options []*syntax.Option) {
+	s.c.text = s.text(s.c.text[:0])
+	if known := s.c.settled[string(s.c.text)]; known != nil {
+		s.o.Plain = known
+		return
+	}
+	s.o.Plain = &Plain{Priority: option.NormalPriority, Backend: "memory", Text: string(s.c.text)}
+	s.policy = new(option.Settings)
+	found := s.c.found
+	for _, x := range options {
+		if w.Get(x.Kind) == x {
+			s.apply(x)
+		} else {
+			s.c.quietly(func() { s.apply(x) }) // reported at the policy
+		}
+	}
+	s.finish()
+	if s.c.found == found && s.o.Named == nil { // named limits have a place
+		s.c.settled[s.o.Text] = s.o.Plain
+	}
 }
 
 // finish gives what is left out its default and makes the policy.

@@ -94,9 +94,9 @@ func (s *settings) worst(w *syntax.WithClause) {
 	if s.o.Deadline == 0 || s.o.Retry.Attempts == retry.Unlimited {
 		return
 	}
-	free := *s.o
+	free := *s.o.Plain
 	free.Deadline = 0
-	retries, timeout := free.Retries(), free.Retry.Timeout
+	retries, timeout := free.retries(), free.Retry.Timeout
 	known := retries.Cost(bound.Attempt(timeout, bound.Span{}))
 	if timeout == 0 {
 		known.Time = retries.Waits // and attempts of which nobody knows how long they take

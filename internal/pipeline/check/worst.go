@@ -13,6 +13,10 @@ func (o *Options) Retries() bound.Retries {
 	if o == nil {
 		return bound.Retries{Attempts: bound.Number(1)}
 	}
+	return o.retries()
+}
+
+func (o *Plain) retries() bound.Retries {
 	p := o.Retry
 	p.Deadline = o.Deadline
 	by := bound.Asked{}

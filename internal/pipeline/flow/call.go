@@ -197,7 +197,7 @@ func (op *operation) wrapped(v any) any {
 	return v
 }
 
-var noOptions = &check.Options{Priority: option.NormalPriority}
+var noOptions = &check.Options{Plain: &check.Plain{Priority: option.NormalPriority}}
 
 func (op *operation) options() *check.Options {
 	if o := op.s.node.Call.Options; o != nil {
