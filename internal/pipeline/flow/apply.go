@@ -69,7 +69,7 @@ func (fr *frame) elements(ctx context.Context, s *site, items []any, attempt int
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a := &application{fr: fr, s: s, ctx: ctx, stop: cancel, items: items, attempt: attempt, until: s.node.Call.Each.Until,
-		results: make([]any, len(items)), errs: make([]error, len(items)), ordered: fr.x.f.funcs[s.node.Call.Fn].ordered}
+		results: make([]any, len(items)), ordered: fr.x.f.funcs[s.node.Call.Fn].ordered}
 	a.spawn(func() { a.work(nil) })
 	a.workers.wait(fr.x.f.clock)
 	if err := a.failure(); err != nil {
@@ -89,14 +89,14 @@ type application struct {
 	until   func(v any) bool // nil: all elements at once
 	ordered bool             // elements go through limits, in order
 	results []any
-	errs    []error
 	workers group
 
 	mu    sync.Mutex
-	next  int  // the first element that nobody has taken
-	held  int  // the element on its way to a limit, from 1; 0: none
-	spare bool // as in a workers
-	over  bool // the others are needless
+	errs  []error // of the elements, once one has failed
+	next  int     // the first element that nobody has taken
+	held  int     // the element on its way to a limit, from 1; 0: none
+	spare bool    // as in a workers
+	over  bool    // the others are needless
 }
 
 // spawn starts one who works on elements.
@@ -168,9 +168,17 @@ func (a *application) finish(one *frame) {
 // settle takes the result of an element. Where the run stops at the first
 // failure, so do the others.
 func (a *application) settle(i int, v any, err error) {
-	a.results[i], a.errs[i] = v, err
-	if a.fr.x.opt.FailFast && err != nil {
-		a.stop()
+	a.results[i] = v
+	if err != nil {
+		a.mu.Lock()
+		if a.errs == nil {
+			a.errs = make([]error, len(a.items))
+		}
+		a.errs[i] = err
+		a.mu.Unlock()
+		if a.fr.x.opt.FailFast {
+			a.stop()
+		}
 	}
 	if a.until != nil && (err != nil || a.until(v)) {
 		a.mu.Lock()

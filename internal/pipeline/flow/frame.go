@@ -66,7 +66,9 @@ func (fr *frame) reset() {
 		s := &fr.slots[i]
 		s.v, s.err, s.wait = nil, nil, nil
 		s.state.Store(idle)
-		s.left.Store(fr.fn.degree[i])
+		if n := fr.fn.degree[i]; n > 0 {
+			s.left.Store(n)
+		}
 	}
 }
 
