@@ -21,22 +21,41 @@ var alikes = []alike{
 	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt", "write: --retry N, or --attempts N with the first attempt counted"},
 	{"attempts", "", "--backoff-limit", "write: --retry N for N retries after the first attempt"},
 	{"attempts", "", "--restart", "write: --attempts 5, or --attempts unlimited --deadline 1h, for a command that is run again until it succeeds"},
-	{"initial-delay", "", "--interval-seconds --min-delay --base-delay --sleep-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
+	{"initial-delay", "", "--interval-seconds --min-delay --min-wait --wait-min --min-backoff --base-delay --sleep-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
 	{"initial-delay", "", "--wait-fixed", "write: --backoff fixed --initial-delay 1s"},
 	{"initial-delay", "", "--wait-random --random-wait", "write: --backoff fixed --initial-delay 1s --jitter full"},
-	{"backoff", "", "--wait-exponential --exponential-backoff --retry-backoff", "write: --backoff exponential"},
-	{"max-delay", "", "--cap --max-wait --max-backoff --retry-backoff-max --max-sleep", "write: --max-delay 30s"},
+	{"backoff", "", "--wait-random-exponential", "write: --backoff exponential --jitter full"},
+	{"backoff", "", "--wait-exponential --exp --exponential --exponential-backoff --retry-backoff", "write: --backoff exponential"},
+	{"max-delay", "", "--cap --max-wait --wait-max --max-interval --max-backoff --retry-backoff-max --max-sleep", "write: --max-delay 30s"},
 	{"base", "", "--delay-factor --exponential-base --backoff-base --growth", "write: --base 2"},
 	{"stall-timeout", "", "--heartbeat-timeout --no-output-timeout --idle-timeout --silence-timeout", "write: --stall-timeout 5m, how long it may print nothing"},
 	{"jitter", "", "--no-jitter", "write: --jitter none"},
 	{"jitter", "", "--retry-jitter --random --random-jitter", "write: --jitter full"},
-	{"deadline", "", "--retry-max-time --active-deadline-seconds --stop-after-delay --max-duration", deadlineForAll},
-	{"timeout", "", "--timeout-minutes --timeout-seconds --time-limit --max-execution-time --max-runtime --start-to-close-timeout --kill-after", "write: --timeout 5m, for each attempt"},
-	{"retry-on", "", "--autoretry-for --retry-on-exception --retry-on-error --retry-errors --error-equals", "write: --retry-on network, or another class, exit_code:N or pattern:RE"},
+	{"deadline", "", "--retry-max-time --active-deadline-seconds --stop-after-delay --max-duration --schedule-to-close-timeout --give-up-after --execution-timeout --workflow-execution-timeout", deadlineForAll},
+	{"timeout", "", "--timeout-minutes --timeout-seconds --time-limit --max-execution-time --max-runtime --start-to-close-timeout", "write: --timeout 5m, for each attempt"},
+	{"timeout", "", "--kill-after --signal --termseq --timeout-signal", "a command that exceeds --timeout gets SIGTERM, and SIGKILL where that does not end it: leave it out"},
+	{"retry-on", "", "--autoretry-for --retry-on-exception --retry-on-error --retry-errors --error-equals --retry-if-exception-type --retry-if-exception --retry-on-code --exit-codes --on-codes --codes", "write: --retry-on network, or another class, exit_code:N or pattern:RE"},
 	{"retry-on", "", "--retry-connrefused", "write: --retry-on network"},
 	{"retry-on", "", "--retry-all-errors", "every error is retried where --retry-on does not choose: leave it out"},
-	{"abort-on", "", "--non-retryable-error-types --non-retryable-errors --no-retry-on --give-up-on --stop-on --except", "write: --abort-on exit_code:N or pattern:RE"},
+	{"until", "", "--retry-if-result --while --retry-while --check --assert", "write: --until EXPRESSION on the result, as in --until 'contains(output, \"ready\")'"},
+	{"delays", "", "--schedule --delay-list --backoff-schedule", "write: --backoff custom --delays 1s,5s,30s"},
+	{"attempts", "", "--on-retry --on-retry-command --before-sleep --before --after --on-each-failure", "what a command does between attempts it does itself: $BIDE_ATTEMPT is the number of the attempt, $BIDE_LAST_ERROR the error of the one before"},
+	{"fallback", "", "--reraise", "the exit status is that of the last attempt: leave it out"},
+	{"abort-on", "", "--non-retryable-error-types --non-retryable-errors --no-retry-on --give-up-on --stop-on --except --no-retry-on-exit-code --fail-on --fail-fast-on --give-up-on-code", "write: --abort-on exit_code:N or pattern:RE"},
 
+	{"arg-file", "", "--pipe --pipepart --block --recstart --recend --round-robin --tee --cat --fifo --spreadstdin", "commands read nothing here: bide docs coming-from"},
+	{"arg-file", "", "--colsep -C --csv --header --trim", "an item is one word here; a workflow has items that are objects: bide docs coming-from"},
+	{"arg-file", "", "--link --xapply --arg-sep --arg-file-sep", "there is one list of items: bide docs coming-from"},
+	{"arg-file", "", "-X -m -n -N -L -l -x -s --xargs --max-args --max-replace-args --max-lines --max-chars --exit", "a command gets one item: bide docs coming-from"},
+	{"arg-file", "", "-S --sshlogin --sshloginfile --slf --trc --transfer --transferfile --return --cleanup --basefile --bf --hgrp --hostgroups --nonall --onall --filter-hosts", "many machines are another matter: bide docs cluster"},
+	{"arg-file", "", "--results --files --tmpdir --compress --outputas --output-as --sqlmaster --sqlworker --sqlandworker --sql", "every output is kept: bide logs [RUN] --item ITEM"},
+	{"arg-file", "", "--will-cite --citation --bibtex --shebang --embed --gnu --plain --record-env --session --profile -J --combine-exe --combineexec --minversion --fg --open-tty", "leave it out"},
+	{"arg-file", "", "--latest-line --ll", "how far each is is shown on the terminal; --progress plain or none changes that"},
+	{"arg-file", "", "--ctag --color-failed", "write: --tag, which puts the item before each line"},
+	{"arg-file", "", "--filter", "write: … | grep … | bide batch -- COMMAND"},
+	{"arg-file", "", "-E --eof", "write: … | sed '/WORD/,$d' | bide batch -- COMMAND"},
+	{"arg-file", "", "--seqreplace", "write {#} for the number of the item"},
+	{"arg-file", "", "--bg --sem", "a limit of this machine bounds what runs at once, in all runs: bide docs limits"},
 	{"fail-fast", "", "--halt-on-error --exit-on-error --stop-on-error --stop-on-first-failure --max-failures", "write: --fail-fast"},
 	{"allow-failed-items", "", "--keep-going --continue-on-error --ignore-errors --no-fail-fast", "the other items run where one fails: leave it out; --allow-failed-items makes the exit status 0"},
 	{"keep-order", "", "--ordered --in-order --sequential-output --preserve-order", "write: --keep-order, or -k"},
@@ -67,11 +86,6 @@ var alikes = []alike{
 
 // alikeHint is what to write for a flag that other programs have; "" if nothing is known.
 func alikeHint(cmd *cobra.Command, flag string) string {
-	if cmd.Name() == "batch" {
-		if text := formerly["bide exec "+flag]; text != "" && !strings.Contains(text, "bide exec") {
-			return text
-		}
-	}
 	for _, row := range alikes {
 		if f := cmd.Flags().Lookup(row.flag); row.flag != "" && (f == nil || row.typ != "" && f.Value.Type() != row.typ) {
 			continue
@@ -84,6 +98,9 @@ func alikeHint(cmd *cobra.Command, flag string) string {
 				return strings.ReplaceAll(row.write, "CMD", cmd.CommandPath())
 			}
 		}
+	}
+	if text := formerly["bide exec "+flag]; cmd.Name() == "batch" && !strings.Contains(text, "bide exec") {
+		return text
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,10 +53,14 @@ type batchOptions struct {
 	listed bool     // there was a :::
 }
 
-// batchNames maps names of flags that people know from parallel and xargs to ours.
-var batchNames = map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "max-attempts": "attempts", "max-retries": "retry", "dryrun": "dry-run", "wd": "path", "workdir": "path",
-	"maximum-attempts": "attempts", "stop-after-attempt": "attempts", "max-tries": "attempts", "initial-interval": "initial-delay", "maximum-interval": "max-delay", "max-interval": "max-delay",
-	"backoff-factor": "base", "backoff-rate": "base", "backoff-coefficient": "base", "backoff-multiplier": "base"}
+// batchNames maps names of flags that people know from parallel and xargs, and for a retry
+// from other tools, to ours. The --delay of parallel is no delay of a retry.
+func batchNames() map[string]string {
+	names := maps.Clone(retryNames)
+	delete(names, "delay")
+	maps.Copy(names, map[string]string{"jobs": "max-parallel", "arg": "arg-file", "retries": "attempts", "dryrun": "dry-run", "wd": "path", "workdir": "path"})
+	return names
+}
 
 func batchCmd(a *app) *cobra.Command {
 	o := &batchOptions{runFlags: runFlags{app: a}}
@@ -128,7 +134,7 @@ may.`,
 	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
 	o.showing(cmd)
-	alsoNamed(fs, batchNames)
+	alsoNamed(fs, batchNames())
 	return cmd
 }
 
@@ -216,6 +222,8 @@ func (f *batchOptions) read(args []string, dash int) error {
 		return usageError{err}
 	}
 	switch {
+	case len(before) > 1 && hasPlaceholder(before...):
+		return usagef("the command has no -- before it, so that its words are patterns of files; for the lines of standard input write: bide batch -- %s", strings.Join(value.Map(before, diag.ShellWord), " "))
 	case len(before) > 1:
 		return usagef("%q is a second pattern; put patterns in quotes, so that the shell does not expand them, or write: bide batch -- COMMAND ::: FILE...", before[1])
 	case sources > 1:

@@ -3,9 +3,11 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -35,6 +37,11 @@ func FlagPolicy(flags []Flag) (r *Retry, config map[string]any, err error) {
 			continue
 		}
 		if v, ok := d.optionValue(o, f.Option, "--"+f.Name, n); ok {
+			if e, isExpr := v.(*expr.Expr); isExpr {
+				if err := f.judges(e); err != nil {
+					errs = append(errs, err)
+				}
+			}
 			f.Option.Set(&s.Settings, v)
 			config[f.Option.Name] = n.value()
 		}
@@ -70,13 +77,40 @@ func (f Flag) problem(p diag.Problem) error {
 	return errors.New(message)
 }
 
+// judges checks that a condition reads what a command leaves: any other name would be null
+// at every attempt, and the condition false.
+func (f Flag) judges(e *expr.Expr) error {
+	for _, p := range e.Needs() {
+		name := p[0].Name
+		if slices.Contains(commandNames, name) {
+			continue
+		}
+		write := fmt.Sprintf("write result.%s for a field of an output that is JSON, contains(output, '%[1]s') for a text in any other", name)
+		switch name {
+		case "stdout":
+			write = "write output"
+		case "status", "code", "exitcode", "exit", "rc":
+			write = "write exit_code for the exit status, result." + name + " for a field of an output that is JSON"
+		case "shell", "last":
+			write = "write output in place of " + name + ".output"
+		}
+		return fmt.Errorf("--%s: a command leaves no %s, only output, stderr, exit_code and result; %s", f.Name, name, write)
+	}
+	return nil
+}
+
+// commandNames are what a condition on the command line may read: what the command leaves,
+// and the variables of a batch and of the environment.
+var commandNames = []string{"result", "output", "stderr", "exit_code", "item", "index", "total", "env"}
+
 // onCommandLine rewrites what is proposed for a file into what a flag takes, where a
 // bare number is no span of time.
 var onCommandLine = strings.NewReplacer(
 	"; a bare number is in seconds", "", ", or a bare number of seconds without quotes", "",
 	"{pattern: '…'} or {exit_code: [1]}", "pattern:RE or exit_code:N",
 	"{pattern: '", "'pattern:", "'}", "'", "{exit_code: [", "exit_code:", "]}", "",
-	"deadline: 1h", "--deadline 1h")
+	"attempts: unlimited, deadline: 1h", "--attempts unlimited --deadline 1h", "deadline: 1h", "--deadline 1h",
+	"jitter: factor, jitter_factor: ", "--jitter factor --jitter-factor ")
 
 // node is the value of a flag as a file would have it.
 func (f Flag) node() (*node, error) {
