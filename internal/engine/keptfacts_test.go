@@ -117,7 +117,7 @@ func TestFactsWithoutTheNewKeys(t *testing.T) {
 }
 
 // past removes from a fact what was added later for other reasons: rounds, the draws of
-// jitter, what a server asked for, why no attempt follows, and the text of a step. It is
+// jitter, what a server asked for, how long what failed took, why no attempt follows, and the text of a step. It is
 // false if the whole fact was added later.
 func past(e *event.Event) bool {
 	e.Seq = 0
@@ -133,7 +133,7 @@ func past(e *event.Event) bool {
 	return true
 }
 
-var drawn = regexp.MustCompile(`,"(drawn":"[0-9a-f]*"|asked_ns":[0-9]+)`)
+var drawn = regexp.MustCompile(`,"(drawn":"[0-9a-f]*"|(asked|duration)_ns":[0-9]+)`)
 
 // factsOf gives the facts of a run in virtual time, a line each.
 func factsOf(t *testing.T, text string) []byte {

@@ -154,14 +154,14 @@ commands:
     do:
       - shell: printf '%s' "${item}"
       - shell: printf '%s' "${item}${shell.output}" | tee $EV/round-${index}
-  - shell: printf 'out\375'; printf 'err\374' >&2; exit 3
-    on_failure: {shell: 'printf %s "${error.output}${error.stderr}" > $EV/failed'}
+  - shell: printf "out\\375$T"; printf "err\\374$T" >&2; exit 3
+    on_failure: {shell: 'printf %s "${error.output}|${error.stderr}|${error.message}" > $EV/failed'}
   - shell: printf '%s' "${got}${got.stderr}${foreach.results[1].output}" > $EV/got
 `,
 		check: func(b *bench, _ []event.Event) string {
 			for name, want := range map[string]string{
 				"last": "x\xffyhush-hush-hushe\xfe", "round-0": "a\xffa\xff", "round-1": "b\xfeb\xfe",
-				"failed": "out\xfderr\xfc", "got": "x\xffyhush-hush-hushe\xfeb\xfeb\xfe",
+				"failed": "out\xfdhush-hush-hush|err\xfchush-hush-hush|exit status 3: err\xfc***", "got": "x\xffyhush-hush-hushe\xfeb\xfeb\xfe",
 			} {
 				if got, err := os.ReadFile(filepath.Join(b.ev, name)); err != nil || string(got) != want {
 					return fmt.Sprintf("%s has %q, want %q: %v", name, got, want, err)

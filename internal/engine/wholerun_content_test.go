@@ -31,6 +31,11 @@ func (o *oracle) end() {
 		}
 	}
 	final := newFinal(o.plan, o.world.steps, l.journal)
+	for _, x := range o.world.did {
+		if x.ended != "cut" {
+			final.answers[place{x.item, x.path}] = x
+		}
+	}
 	run := &scene{final: final, known: map[string]string{}, sets: map[string]string{}}
 	final.all(run, "setup", o.plan.Setup)
 	if o.plan.Items == 0 {
@@ -64,15 +69,17 @@ type final struct {
 	plan  *plan
 	steps map[string]*planStep
 	ends  map[place]event.Event // the last end of each step
-	items map[int]event.Event
-	files map[string]string
-	outs  map[int]string
+	// answers are the last executions that were not cut short.
+	answers map[place]*execution
+	items   map[int]event.Event
+	files   map[string]string
+	outs    map[int]string
 	// unsure are the items for which the plan does not determine the whole output.
 	unsure map[int]bool
 }
 
 func newFinal(p *plan, steps map[string]*planStep, facts []event.Event) *final {
-	f := &final{plan: p, steps: steps, ends: map[place]event.Event{}, items: map[int]event.Event{}, files: map[string]string{}, outs: map[int]string{}, unsure: map[int]bool{}}
+	f := &final{plan: p, steps: steps, ends: map[place]event.Event{}, answers: map[place]*execution{}, items: map[int]event.Event{}, files: map[string]string{}, outs: map[int]string{}, unsure: map[int]bool{}}
 	for _, e := range facts {
 		switch e.Type {
 		case event.StepFinished:
@@ -129,6 +136,19 @@ func (f *final) all(s *scene, list string, steps []*planStep) (outs []string) {
 func (f *final) one(s *scene, path string, st *planStep) (string, bool) {
 	path += s.rounds
 	e, there := f.ends[place{s.item, path}]
+	if st.leaf() {
+		x := f.answers[place{s.item, path}]
+		switch {
+		case !there || x == nil || e.Status != event.Succeeded && e.Status != event.Failed:
+			return "", false
+		case x.ended != "ok":
+			if f.plan.AgentMS > 0 || f.plan.TimeoutMS > 0 || st.Retry != nil && st.Retry.BreakerAt > 0 {
+				f.unsure[s.item] = true // the last attempt may have been ended before it printed something, or refused
+			}
+			out, _ := st.printed()
+			return out, true
+		}
+	}
 	if !there || e.Status != event.Succeeded || recovered(e) && st.rounds() == 1 {
 		if there && st.Kind == "foreach" && s.rounds == "" {
 			f.unsure[s.item] = true // the output still has what its rounds have printed
@@ -233,12 +253,12 @@ func recovered(e event.Event) bool {
 	return json.Unmarshal(e.Data, &d) == nil && d.Recovered
 }
 
-// masked gives a text as a record has it.
+// masked gives a text as a record has it, which is JSON.
 func (f *final) masked(text string) string {
-	if !f.plan.Secret {
-		return text
+	if f.plan.Secret {
+		text = strings.ReplaceAll(text, planSecret, "***")
 	}
-	return strings.ReplaceAll(text, planSecret, "***")
+	return string([]rune(text))
 }
 
 // cutAt is the size from which on a record does not have a whole text.

@@ -314,6 +314,7 @@ func (o *oracle) executes(l *oneLife, s *standing, x *execution) {
 	if s.failed[p] >= x.number {
 		o.say("%s runs as attempt %d, which is recorded as failed", who, x.number)
 	}
+	o.told(s, who, x)
 	own, rounds := x.path, ""
 	if at := strings.IndexAny(x.path, "@/#"); at >= 0 {
 		own, rounds = x.path[:at], x.path[at:]
@@ -327,6 +328,36 @@ func (o *oracle) executes(l *oneLife, s *standing, x *execution) {
 	for i := range n { // the steps before it have ended
 		if q := (place{x.item, fmt.Sprintf("%s[%d]%s", own[:open], i, rounds)}); !s.over[q] {
 			o.say("%s runs before %s has ended", who, q.path)
+		}
+	}
+}
+
+// told checks that a handler is told how its step failed, in whichever life it failed.
+func (o *oracle) told(s *standing, who string, x *execution) {
+	path, _, ok := handlerOf(x.path)
+	st := o.world.steps[s.names[place{x.item, path}]]
+	args := o.world.steps[x.name].Args
+	first := len(args) - len(toldParts)
+	if !ok || st == nil || first < 0 || args[first] != (planArg{Kind: "told", Of: toldParts[0]}) {
+		return
+	}
+	got := x.args[first:]
+	exit := "0"
+	switch got[0] {
+	case "exit":
+		exit = "3"
+	case "network", "rate_limit":
+	case "timeout": // of the step, unless that of the item or of the run
+		if o.plan.AgentMS > 0 || o.plan.TimeoutMS > 0 {
+			return
+		}
+	default:
+		return
+	}
+	output, message := st.printed()
+	for i, want := range []string{got[0], message, exit, output, message} {
+		if got[i] != want {
+			o.say("%s is told that error.%s is %s, want %s", who, toldParts[i], ends(got[i]), ends(want))
 		}
 	}
 }

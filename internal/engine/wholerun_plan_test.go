@@ -73,6 +73,8 @@ type planStep struct {
 	Apart   bool      `json:"apart,omitempty"` // its first argument makes its files differ from those of another round
 	Size    int       `json:"size,omitempty"`  // of the output
 	Leak    bool      `json:"leak,omitempty"`  // the secret is in the output
+	Bytes   bool      `json:"bytes,omitempty"` // what it prints is no UTF-8
+	JSON    bool      `json:"json,omitempty"`  // it prints a value that is captured as JSON
 	Needs   []string  `json:"needs,omitempty"` // steps whose files must exist
 	Moves   string    `json:"moves,omitempty"` // the step whose file it moves
 	Fail    planFail  `json:"fail,omitzero"`
@@ -97,7 +99,7 @@ type planStep struct {
 
 // planArg is an argument of a command.
 type planArg struct {
-	Kind string `json:"kind"` // word, item, index, capture, sets, secret, value, at, round, param, results
+	Kind string `json:"kind"` // word, item, index, capture, sets, secret, value, at, round, param, results, told
 	Of   string `json:"of,omitempty"`
 }
 
@@ -149,8 +151,37 @@ func newPlan(seed uint64) *plan {
 	for range m.IntN(5) {
 		m.p.Faults = append(m.p.Faults, m.fault())
 	}
+	m.Rand = rand.New(rand.NewPCG(seed, 22)) // the rest of the plan stays as it is
+	m.texts()
 	return m.p
 }
+
+// texts has steps print what a record cannot have as it is, and handlers read how their steps
+// failed.
+func (m *maker) texts() {
+	lists := map[string]bool{}
+	m.p.every(func(s *planStep) { lists[s.Of] = true })
+	m.p.every(func(s *planStep) {
+		if !s.leaf() {
+			return
+		}
+		if s.Capture && s.Kind == "" && m.one(5) && !lists[s.Name] {
+			s.JSON, s.Leak = true, false
+		} else {
+			s.Bytes = m.one(5)
+		}
+		for _, h := range s.OnFail {
+			if m.one(2) {
+				for _, part := range toldParts {
+					h.Args = append(h.Args, planArg{Kind: "told", Of: part})
+				}
+			}
+		}
+	})
+}
+
+// toldParts are what a handler is told of a failure, in the order of its arguments.
+var toldParts = []string{"class", "message", "exit_code", "output", "stderr"}
 
 // one is true once in n times.
 func (m *maker) one(n int) bool { return m.IntN(n) == 0 }
@@ -220,6 +251,9 @@ func capturing(steps []*planStep) (names []string) {
 	}
 	return names
 }
+
+// leaf reports whether the step is a command.
+func (s *planStep) leaf() bool { return s.Kind == "" || s.Kind == "agent" }
 
 // sure reports whether what follows the step runs only if the step ended as intended.
 func (s *planStep) sure() bool { return !s.MayFail && len(s.OnFail) == 0 && !s.WhenOdd }
@@ -576,6 +610,9 @@ func (p *plan) yaml(s *planStep) map[string]any {
 	}
 	if s.Capture {
 		y["capture"] = "c" + s.Name
+		if s.JSON {
+			y["capture_format"] = "json"
+		}
 	}
 	if s.WhenOdd {
 		y["when"] = "item.odd"
@@ -617,6 +654,8 @@ func (a planArg) yaml() string {
 		return "${p}"
 	case "results":
 		return "${map.results_json}"
+	case "told":
+		return "${error." + a.Of + "}"
 	}
 	return a.Of
 }
@@ -644,6 +683,9 @@ func (r *planRetry) yaml() map[string]any {
 // produced gives the output of a step that succeeds. args are all of its arguments except
 // the results of a map, and item is its item, 0 outside of the map.
 func produced(s *planStep, item int, args []string) string {
+	if s.JSON { // which no reader and no writer changes
+		return fmt.Sprintf(`{"n":12345678901234567890.50,"t":%q}`, content(s, item, args))
+	}
 	if s.Size == 0 {
 		return ""
 	}
@@ -660,7 +702,27 @@ func produced(s *planStep, item int, args []string) string {
 		}
 		b = append(append(b, planSecret...), '.')
 	}
+	if s.Bytes {
+		b = append(b, wildBytes...)
+	}
 	return string(b)
+}
+
+// wildBytes are no UTF-8: a byte that is none, and a rune that is cut.
+const wildBytes = "\xff.\xe2\x82"
+
+// printed gives what a step that fails has printed, and its message.
+func (s *planStep) printed() (output, message string) {
+	output, message = "printed by "+s.Name, s.Name+" failed"
+	if s.Leak {
+		output += planSecret
+		message += strings.Repeat("x", 4080) + planSecret
+	}
+	if s.Bytes {
+		output += wildBytes
+		message += wildBytes
+	}
+	return output, message
 }
 
 // content gives what a step writes into its file.

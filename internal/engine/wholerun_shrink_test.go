@@ -76,7 +76,7 @@ func (p *plan) leaveOut(n int) bool {
 		for _, change := range []func(){
 			func() { s.Retry = nil }, func() { s.OnFail, s.Rounds = nil, 0 }, func() { s.Rounds = min(s.Rounds, 1) }, func() { s.Fail = planFail{} }, func() { s.Fail.Mod = 0 }, func() { s.MayFail = false },
 			func() { s.Capture = false }, func() { s.Sets = false }, func() { s.WhenOdd = false }, func() { s.Moves = "" }, func() { s.Needs = nil },
-			func() { s.Size = min(s.Size, 1) }, func() { s.Leak = false }, func() { s.TakesMS = 0 }, func() { s.LimitMS = 0 }, func() { s.USD = 0 }, func() { s.Together = min(s.Together, 1) },
+			func() { s.Size = min(s.Size, 1) }, func() { s.Leak = false }, func() { s.Bytes = false }, func() { s.JSON = false }, func() { s.TakesMS = 0 }, func() { s.LimitMS = 0 }, func() { s.USD = 0 }, func() { s.Together = min(s.Together, 1) },
 			func() { s.Values = s.Values[:min(len(s.Values), max(len(s.Values)-1, 1))] },
 			func() {
 				if len(s.Args) > 1 && s.Args[len(s.Args)-1].Kind != "results" {
@@ -141,6 +141,7 @@ func (p *plan) mendRefs() {
 		if len(s.OnFail) == 0 {
 			s.Rounds = 0
 		}
+		s.JSON = s.JSON && s.Capture
 	})
 	if p.OnItem == "custom" && len(p.Handler) == 0 {
 		p.OnItem = ""

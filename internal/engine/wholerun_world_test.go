@@ -211,11 +211,10 @@ func (w *planWorld) fails(s *planStep, e *execution, n int) string {
 
 // failure gives the error of a command that fails.
 func (w *planWorld) failure(s *planStep, class string, res *action.Result) error {
-	f := &failures.Failure{Class: class, Message: s.Name + " failed"}
-	if s.Leak {
-		f.Message += strings.Repeat("x", 4080) + planSecret
-		res.Stderr, f.Stderr = f.Message, f.Message
-	}
+	f := &failures.Failure{Class: class}
+	f.Stdout, f.Message = s.printed()
+	f.Stderr = f.Message
+	res.Output, res.Stderr = f.Stdout, f.Stderr
 	switch class {
 	case "exit", "hang":
 		f.Class, f.Exit = "exit", 3

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Text is a text whose secrets are masked. What bide shows or keeps of a text is
@@ -35,7 +36,7 @@ func (t Text) Tail(n int) string {
 	if len(t.s) <= n {
 		return t.s
 	}
-	return "… " + strings.ToValidUTF8(t.s[len(t.s)-n:], "")
+	return "… " + lastRunes(t.s, n)
 }
 
 // Ends is the beginning and the end of the text, about n bytes of them, with a
@@ -50,7 +51,41 @@ func (t Text) Ends(n int) string {
 // ends is Text.Ends of a text of size bytes that begins with head and ends with tail.
 func ends(head, tail string, size, n int) string {
 	half := n / 2
-	return strings.ToValidUTF8(head[:half], "") + fmt.Sprintf("\n… %d bytes left out …\n", size-2*half) + strings.ToValidUTF8(tail[len(tail)-half:], "")
+	head, tail = firstRunes(head, half), lastRunes(tail, half)
+	return head + fmt.Sprintf("\n… %d bytes left out …\n", size-len(head)-len(tail)) + tail
+}
+
+// firstRunes is the beginning of a text, at most n bytes, without a rune of which n cuts off
+// the end. What is no UTF-8 in the text stays.
+func firstRunes(s string, n int) string {
+	if n = max(n, 0); len(s) <= n {
+		return s
+	}
+	s = s[:n]
+	for i := len(s) - 1; i >= max(len(s)-utf8.UTFMax, 0); i-- {
+		if utf8.RuneStart(s[i]) {
+			if !utf8.FullRuneInString(s[i:]) {
+				return s[:i]
+			}
+			break
+		}
+	}
+	return s
+}
+
+// lastRunes is the end of a text, at most n bytes, without a rune of which n cuts off the
+// beginning. What is no UTF-8 in the text stays.
+func lastRunes(s string, n int) string {
+	if n = max(n, 0); len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	for i := 0; i < len(s) && i < utf8.UTFMax; i++ {
+		if utf8.RuneStart(s[i]) {
+			return s[i:]
+		}
+	}
+	return s
 }
 
 // leftOut is what stands where the middle of a text was left out, here and in
@@ -95,7 +130,7 @@ func (m *Masker) First(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	s = strings.ToValidUTF8(s[:n], "")
+	s = firstRunes(s, n)
 	if h := m.heldPart(s); h > 0 {
 		s = s[:len(s)-h] + Hidden
 	}

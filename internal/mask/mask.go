@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Hidden is in the place of a secret.
@@ -163,20 +162,6 @@ func (m *Masker) Last(s string, n int, cut bool) string {
 		}
 	}
 	return lastRunes(m.String(s), n)
-}
-
-// lastRunes is the end of s, beginning with a whole character.
-func lastRunes(s string, n int) string {
-	if n = max(n, 0); len(s) <= n {
-		return s
-	}
-	s = s[len(s)-n:]
-	for i := 0; i < len(s) && i < utf8.UTFMax; i++ {
-		if utf8.RuneStart(s[i]) {
-			return s[i:]
-		}
-	}
-	return s
 }
 
 // Seams replaces what is left of a secret that was cut in two where the middle

@@ -27,12 +27,9 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 		}
 	}
 	// Before the commit, whose message may read the output.
-	if serr := x.setResult(ctx, p, s, res, err); err == nil {
-		err = serr
-	}
-	if err == nil {
+	if err = x.setResult(ctx, p, s, res, err); err == nil {
 		if err = commits.after(ctx, p, s); err != nil {
-			err = errors.Join(err, x.setResult(ctx, p, s, res, err))
+			err = x.setResult(ctx, p, s, res, err)
 		}
 	}
 	commits.variables(ctx, p)

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,15 @@ import (
 // one is left out and marked.
 const MaxVar = 1 << 20
 
-// setResult sets the variables that a step's attempt leaves: shell.output and
-// its kin, last.*, those of its id and of its capture.
+// setResult sets the variables that a step's attempt leaves: shell.output and its kin,
+// last.*, those of its id and of its capture. It gives the failure of the attempt, or why what
+// it printed cannot be captured, which is no failure of one that has failed already.
 func (x *Executor) setResult(ctx context.Context, p *Place, s *workflow.Step, res *action.Result, failed error) error {
+	err := x.setVariables(ctx, p, s, res, failed)
+	return cmp.Or(failed, err)
+}
+
+func (x *Executor) setVariables(ctx context.Context, p *Place, s *workflow.Step, res *action.Result, failed error) error {
 	c := s.Capture
 	if c.Text != nil {
 		name, err := c.Text.Expand(x.View(ctx, p))

@@ -98,9 +98,7 @@ func (x *Executor) goOn(ctx context.Context, p *Place, s *workflow.Step, path st
 		return g, nil
 	}
 	g.last = x.lastFailure(&journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
-	if err := x.setResult(ctx, p, s, &g.last.Result, g.last.Err); err != nil {
-		return g, err
-	}
+	g.last.Err = x.setResult(ctx, p, s, &g.last.Result, g.last.Err)
 	for n := 1; n <= h.Number && (n < h.Number || h.Status != event.Running); n++ {
 		x.takeHandled(ctx, p, s, g.last, n)
 	}

@@ -98,10 +98,8 @@ func (o *operation) goOn(ctx context.Context, op *driver.Operation, rec *journal
 	}
 	o.out = o.lastFailure(rec)
 	o.out.Attempts -= o.made
-	if err := o.setResult(ctx, o.p, o.s, &o.out.Result, o.out.Err); err != nil { // as that attempt has left them
-		return &Outcome{Status: event.Failed, Err: err}
-	}
-	if rec.GivenUp != "" { // it is decided that no attempt follows
+	o.out.Err = o.setResult(ctx, o.p, o.s, &o.out.Result, o.out.Err) // as that attempt has left them
+	if rec.GivenUp != "" {                                           // it is decided that no attempt follows
 		o.out.Reason = reasonOf(rec.GivenUp)
 		o.exhausted(ctx, *o.p, o.s, o.path, o.out)
 		return o.out
@@ -296,9 +294,11 @@ func (x *Executor) lastFailure(rec *journal.StepRecord) *Outcome {
 	if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
 		d.Failure = &failure.Failure{}
 	}
-	d.Failure.Class, d.Failure.Message = rec.Class, rec.Message
+	d.open(x.Values)
+	d.Failure.Class, d.Failure.Message = rec.Class, cmp.Or(d.Message, rec.Message)
 	out.Err = d.Failure
-	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Raw.Text("/stdout", d.Stdout), Stderr: d.Raw.Text("/stderr", d.Stderr), Session: d.Session, Summary: d.Summary, Full: d.Full}
+	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Stdout, Stderr: d.Stderr, Session: d.Session, Summary: d.Summary, Full: d.Full,
+		Duration: d.Took, Header: d.Header, Usage: d.Usage, StdoutFile: d.File}
 	if d.StdoutLog != nil && x.readLog(*d.StdoutLog, &out.Result.Output) {
 		out.Result.OutputLog = d.StdoutLog
 	}

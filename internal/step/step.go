@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/environ"
@@ -422,19 +423,25 @@ func (x *Executor) failedData(s *workflow.Step, out *Outcome, f *failure.Failure
 	if a, is := s.Action.(*workflow.Claude); is && x.handsOver(a) && (!a.ContinueSession || out.Result.Full || out.Result.Session == "") {
 		d.Summary, d.Full = out.Result.Summary, out.Result.Full
 	}
-	if handled(s) { // which reads the outputs, also after a resume
+	if handled(s) { // which reads all of it, also after a resume
+		d.Message, d.Took, d.Header, d.Usage, d.File = f.Message, out.Result.Duration, out.Result.Header, out.Result.Usage, out.Result.StdoutFile
 		text := x.printed(&out.Result)
 		if k, is := text.output.(*kept); is {
 			d.StdoutLog = &k.Log
 		} else {
-			d.Stdout = x.text(out.Result.Output).String()
+			d.Stdout = out.Result.Output
 		}
 		if k, is := text.stderr.(*kept); is {
 			d.StderrLog = &k.Log
 		} else {
-			d.Stderr = x.text(out.Result.Stderr).String()
+			d.Stderr = out.Result.Stderr
+		}
+		d.seal(x.Values)
+		if d.Message == f.Message && len(d.Message) <= Brief && utf8.ValidString(d.Message) {
+			d.Message = "" // the event has it
 		}
 	}
+	d.Message = d.Raw.Take("/message", d.Message)
 	d.Stdout, d.Stderr = d.Raw.Take("/stdout", d.Stdout), d.Raw.Take("/stderr", d.Stderr)
 	return &d
 }
@@ -454,9 +461,48 @@ type attemptData struct {
 	// these are the ends.
 	StdoutLog *action.Log `json:"stdout_log,omitempty"`
 	StderrLog *action.Log `json:"stderr_log,omitempty"`
-	Raw       value.Raw   `json:"raw,omitempty"` // what of Stdout and Stderr JSON cannot have
+	// These are where a handler reads them; the message, where the event has not all of it.
+	Message string            `json:"message,omitempty"`
+	Took    time.Duration     `json:"duration_ns,omitempty"`
+	Header  map[string]string `json:"headers,omitempty"`
+	Usage   *action.Usage     `json:"usage,omitempty"`
+	File    string            `json:"output_file,omitempty"`
+	// Secrets are what is masked in the message and in what was printed, where something
+	// reads them.
+	Secrets environ.Seals `json:"secrets,omitempty"`
+	Raw     value.Raw     `json:"raw,omitempty"` // what of these texts JSON cannot have
 	// Failure is without its class and message, which the event has.
 	Failure *failure.Failure `json:"failure"`
+}
+
+// texts are those in which a secret may be, by their names in a record.
+func (d *attemptData) texts() map[string]*string {
+	return map[string]*string{"message": &d.Message, "stdout": &d.Stdout, "stderr": &d.Stderr}
+}
+
+// seal masks the secrets, which open puts back.
+func (d *attemptData) seal(values Values) {
+	set := map[string]any{}
+	for name, text := range d.texts() {
+		set[name] = *text
+	}
+	sealed, marks := values.Seal(set)
+	for name, text := range d.texts() {
+		*text = sealed.(map[string]any)[name].(string)
+	}
+	d.Secrets = marks
+}
+
+func (d *attemptData) open(values Values) {
+	set := map[string]any{}
+	for name, text := range d.texts() {
+		*text = d.Raw.Text("/"+name, *text)
+		set[name] = *text
+	}
+	values.Unseal(set, d.Secrets)
+	for name, text := range d.texts() {
+		*text = set[name].(string)
+	}
 }
 
 // ran is what attempt_finished and attempt_failed tell of what ran.
