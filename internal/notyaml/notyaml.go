@@ -69,6 +69,8 @@ func Problem(l *diag.List, path string, text []byte, err error) *diag.Problem {
 		p.Suggest("indent with spaces, not tabs")
 	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):
 		p.Suggest("indent with spaces, not tabs, and put quotes around a text that begins with @, `, %% or &")
+	case strings.HasPrefix(message, "did not find expected ','") && (strings.Contains(shown, "${") || strings.Contains(shown, "{{")):
+		p.Suggest(`put quotes around a text in brackets that has { or } in it, as in [{shell: "echo ${item}"}]`)
 	case strings.HasPrefix(message, "did not find expected") && entryIndent(src, line) > 0:
 		p.Suggest("the keys of an entry stand below each other: begin this line with %d blanks, as its first key does", entryIndent(src, line))
 	case strings.HasPrefix(message, "did not find expected") && entryBefore(src, line) >= 0:

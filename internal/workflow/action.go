@@ -40,7 +40,7 @@ func (d *decoder) action(o *object, s *Step) {
 		return
 	case len(written) > 1:
 		d.errorf(o.keyNode(written[1]), "several-actions", "a step has one action; this has %s", strings.Join(written, " and ")).
-			Suggest("make it %d steps", len(written))
+			Suggest("%s", apart(written))
 		o.skip(written...)
 		besideActions(o)
 		return
@@ -60,6 +60,16 @@ func (d *decoder) action(o *object, s *Step) {
 		return
 	}
 	s.Action = f.act(d, o, s, key, n)
+}
+
+// apart says how a step with several actions is to be written.
+func apart(written []string) string {
+	if len(written) == 2 {
+		if i := slices.Index(written, "foreach"); i >= 0 {
+			return fmt.Sprintf("write what it does for each value as do: [{%s: …}] beside foreach", written[1-i])
+		}
+	}
+	return fmt.Sprintf("make it %d steps", len(written))
 }
 
 // besideActions passes over the keys of a step that belong to an action which is wrong.
@@ -181,18 +191,35 @@ func (d *decoder) actionless(o *object, s *Step) {
 		return
 	}
 	var p promptName
-	if stepTable.read(o, &p); p.name.val != nil && p.name.val.scalar() {
-		d.namedPrompt(o, p.name, s)
-		return
-	}
+	stepTable.read(o, &p)
+	named := p.name.val != nil && p.name.val.scalar()
 	if key, text := o.asAgent(); key != nil {
 		d.errorf(key, "no-action", "this step does nothing: it has no action, and %q is no key of a step", key.text).Suggest("%s", text)
 		o.skip("agent", "prompt")
 		return
 	}
+	if key := o.stranger(); key != nil && named { // it is what the step was to do, and the name is no prompt
+		d.errorf(key, "no-action", "this step does nothing: it has no action, and %q is no key of a step", key.text).
+			Suggest("write shell: with the command, or claude: with the prompt")
+		return
+	}
+	if named {
+		d.namedPrompt(o, p.name, s)
+		return
+	}
 	problem := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
 	problem.EndColumn = 0
 	problem.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
+}
+
+// stranger finds a key that no step has.
+func (o *object) stranger() *node {
+	for _, q := range o.n.pairs {
+		if _, known := o.field(q.key.text); !known {
+			return q.key
+		}
+	}
+	return nil
 }
 
 // asAgent finds the keys of others for a step of an agent, and says how such a step is
@@ -212,6 +239,9 @@ func (o *object) asAgent() (key *node, text string) {
 		if key == nil {
 			key = q.key
 		}
+	}
+	if strings.Contains(name, "/") { // the program itself
+		return key, fmt.Sprintf("write - coder: %q, with agents: {coder: {command: [%s]}} at the top of the file (bide docs agents)", prompt, name)
 	}
 	text = fmt.Sprintf("the name of the agent is the key of its step: - %s: %q", name, prompt)
 	if o.d.file.Agents[name] == nil && builtIn[name] == nil {
