@@ -159,7 +159,7 @@ func checkFile(path, manifest string, strict bool, read func(string) ([]byte, er
 	if path == "-" {
 		opt.ReadFile = read
 	}
-	f, problems := workflow.Load(path, opt)
+	f, problems := loadWorkflow(path, opt)
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
 	if f != nil {
 		c.file = f

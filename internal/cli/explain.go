@@ -55,7 +55,7 @@ func (f *runFlags) load(path string, read func(string) ([]byte, error)) (*workfl
 	if err != nil {
 		return nil, nil, err
 	}
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, Strict: f.strict, ReadFile: read})
+	file, problems := loadWorkflow(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, Strict: f.strict, ReadFile: read})
 	return file, problems, nil
 }
 

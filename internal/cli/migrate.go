@@ -140,8 +140,8 @@ func migrateFile(path, name string) (*migrated, diag.List, error) {
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	if what := ofAnotherTool(path, src); what != "" {
-		return nil, nil, usagef("%s is %s, which migrate does not read; bide docs coming-from has what each part of it becomes in bide", path, what)
+	if f := ofAnotherTool(path, src); f.what != "" {
+		return nil, nil, usagef("%s is %s, which migrate does not read; %s", path, f.what, f.instead)
 	}
 	if dataflow.IsPipeline(path) {
 		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)

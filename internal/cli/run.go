@@ -126,7 +126,7 @@ func (o *runOptions) run(ctx context.Context) error {
 		return err
 	}
 	opt.Args = append(opt.Args, o.rest...)
-	file, problems := workflow.Load(o.path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: o.Profile, Strict: o.strict, ToRun: true})
+	file, problems := loadWorkflow(o.path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: o.Profile, Strict: o.strict, ToRun: true})
 	if len(problems) > 0 {
 		o.problems(problems, sources(file))
 	}

@@ -97,6 +97,7 @@ var Codes = [][2]string{
 	{"no-pipeline", "The pipeline that a step runs is not there."},
 	{"no-steps", "A workflow, phase or loop without steps."},
 	{"no-value", "A key without a value."},
+	{"other-tool", "A file of another tool, such as a makefile or a state machine of Step Functions. `bide docs coming-from` has what its parts become here."},
 	{"out-of-range", "A number outside of its bounds."},
 	{"path-outside", "A path that leads out of the working directory."},
 	{"priority-range", "A priority outside of 0 to 100; the nearest bound counts."},

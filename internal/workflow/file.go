@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -26,10 +25,7 @@ func (d *decoder) decode(n *node) {
 		return
 	}
 	if n.kind != mapNode {
-		p := d.wrong(n, "a workflow file", "a list of steps or a map").Suggest("for example: commands: [{shell: make test}]")
-		if bytes.HasPrefix(f.Source, []byte("#!")) {
-			p.Suggest("this is a script, which bide exec --attempts 3 -- ./FILE runs; a step of a workflow runs it as shell: ./FILE")
-		}
+		d.wrong(n, "a workflow file", "a list of steps or a map").Suggest("for example: commands: [{shell: make test}]")
 		return
 	}
 	o, _ := d.object(n, fileTable) // it is a map
