@@ -5,12 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql/driver"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
 
@@ -22,7 +22,7 @@ import (
 // program the one that made it; it may be deleted at any time, and where it cannot be
 // written the events are folded each time.
 
-// The names of these files: the SHA-256 of the rest, and a gob of a kept.
+// The names of these files: the SHA-256 of the rest, the program, and a kept.
 const (
 	keptList    = "summary" // a Summary, for lists of runs, which open no journal for it
 	keptTotal   = "summary-total"
@@ -36,9 +36,8 @@ const keptFrom = 10_000
 
 // kept is an answer, and of what it was made.
 type kept[Of comparable, Answer any] struct {
-	Program string
-	Of      Of
-	Answer  Answer
+	Of     Of
+	Answer Answer
 }
 
 // end is where the events of a journal end. Two journals of a run with the same end have the same
@@ -171,22 +170,28 @@ func loadKept[Of comparable, Answer any](path string) (k kept[Of, Answer], ok bo
 	if digest := sha256.Sum256(text[sha256.Size:]); !bytes.Equal(digest[:], text[:sha256.Size]) {
 		return k, false
 	}
-	err = gob.NewDecoder(bytes.NewReader(text[sha256.Size:])).Decode(&k)
-	return k, err == nil && k.Program != "" && k.Program == program()
+	r := keptReader{b: text[sha256.Size:]}
+	if by := string(r.bytes()); by == "" || by != program() {
+		return k, false // another one may mean something else by the rest
+	}
+	r.value(reflect.ValueOf(&k).Elem())
+	return k, !r.bad
 }
 
 // storeKept writes the file. A home that can only be read has none; one that a power cut
 // cuts short does not count.
 func storeKept[Of comparable, Answer any](path string, of Of, answer Answer) {
-	var b bytes.Buffer
-	b.Write(make([]byte, sha256.Size))
-	if program() == "" || gob.NewEncoder(&b).Encode(kept[Of, Answer]{program(), of, answer}) != nil {
+	b, err := appendKept(make([]byte, sha256.Size), reflect.ValueOf(program()))
+	if program() == "" || err != nil {
 		return
 	}
-	digest := sha256.Sum256(b.Bytes()[sha256.Size:])
-	copy(b.Bytes(), digest[:])
+	if b, err = appendKept(b, reflect.ValueOf(kept[Of, Answer]{of, answer})); err != nil {
+		return
+	}
+	digest := sha256.Sum256(b[sha256.Size:])
+	copy(b, digest[:])
 	_ = files.Replace(path, 0o600, func(f *os.File) error {
-		_, err := f.Write(b.Bytes())
+		_, err := f.Write(b)
 		return err
 	})
 }
