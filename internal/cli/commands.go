@@ -64,8 +64,11 @@ func commandTable() []command {
 }
 
 // commands constructs the command that the first argument names, or all if it names none:
-// constructing all takes time that a short command would feel.
+// constructing all takes time that a short command would feel. The version needs no command.
 func (a *app) commands(args []string) (list []*cobra.Command) {
+	if len(args) == 1 && args[0] == "--version" {
+		return nil
+	}
 	table := commandTable()
 	for _, c := range table {
 		if len(args) > 0 && args[0] == c.name {

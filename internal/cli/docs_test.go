@@ -217,6 +217,9 @@ func TestCommandAlone(t *testing.T) {
 			t.Errorf("%s makes %d commands, the first is %s", c.name, len(made), made[0].Name())
 		}
 	}
+	if none := a.commands([]string{"--version"}); len(none) != 0 {
+		t.Errorf("--version makes %d commands", len(none))
+	}
 	if all := a.commands([]string{"no-such"}); len(all) != len(commandTable()) {
 		t.Errorf("a word that is no command makes %d of %d commands", len(all), len(commandTable()))
 	}

@@ -120,13 +120,12 @@ func flagWords(command, name string) []string {
 // extension, or what is recorded. If nothing is known about the value, it proposes nothing;
 // names of files would be wrong.
 func (a *app) completeFlag(c *cobra.Command, f *pflag.Flag) completion {
-	command := strings.TrimPrefix(c.CommandPath(), "bide ")
-	r := rowOf(command, f.Name)
-	if words := flagWords(command, f.Name); words != nil {
-		r = &flagRow{words: words}
-	}
-	several := f.Value.Type() == "stringSlice" || f.Value.Type() == "errors"
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		command := strings.TrimPrefix(c.CommandPath(), "bide ")
+		r := rowOf(command, f.Name)
+		if words := flagWords(command, f.Name); words != nil {
+			r = &flagRow{words: words}
+		}
 		switch {
 		case r == nil:
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -138,7 +137,7 @@ func (a *app) completeFlag(c *cobra.Command, f *pflag.Flag) completion {
 			return strings.Fields(r.files), cobra.ShellCompDirectiveFilterFileExt
 		}
 		before := ""
-		if several { // separated by commas
+		if kind := f.Value.Type(); kind == "stringSlice" || kind == "errors" { // separated by commas
 			before = typed[:strings.LastIndexByte(typed, ',')+1]
 		}
 		list := r.words
