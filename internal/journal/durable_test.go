@@ -578,6 +578,35 @@ func TestFullAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestUnsyncedAtTheEnd: the log goes only when the database has it and is on the disk.
+func TestUnsyncedAtTheEnd(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	add(t, j, event.Event{Type: event.Note})
+	defer func(f func(*os.File) error) { syncDatabase = f }(syncDatabase)
+	synced := 0
+	syncDatabase = func(f *os.File) error {
+		if f.Name() != j.path {
+			t.Errorf("%s is synced", f.Name())
+		}
+		if _, there := filesOf(t, j.Dir())[dbName+walSuffix]; !there {
+			t.Error("the log is gone before the database is synced")
+		}
+		synced++
+		return errors.New("the disk is gone")
+	}
+	if err := j.Close(); err != nil {
+		t.Errorf("what is in the log is on the disk: %v", err)
+	}
+	if _, there := filesOf(t, j.Dir())[dbName+walSuffix]; !there || synced != 1 {
+		t.Errorf("the log is there: %v; the database was synced %d times", there, synced)
+	}
+	syncDatabase = syncFile
+	if n := intact(t, j.Dir(), j.Run()); n != 1 {
+		t.Errorf("%d events of 1 are left", n)
+	}
+}
+
 // TestEndedRunIsOneFile: a run that has ended has a database without a log, whoever reads
 // it makes none, and so it is after who continued with it. Who reads at the end of the run
 // reads on, and the log stays.

@@ -40,9 +40,9 @@ type Journal struct {
 
 	lock *lock
 	wal  *os.File // our own handle on the database's log, to sync it
-	// former is one on the database, of a run that a process before this one had.
-	former *os.File
-	sync   func(*os.File) error
+	// base is one on the database, if that had to be synced.
+	base *os.File
+	sync func(*os.File) error
 	// outputs are files that have to be on the disk before what is committed is; guarded
 	// by mu.
 	outputs []string
@@ -163,16 +163,23 @@ func (r *Reader) giveLog(ctx context.Context) error {
 	return errors.Join(err, c.Close())
 }
 
-// syncFormer syncs what a process before this one wrote and did not sync. The handle on
-// the database stays open as long as the journal: to close it would take SQLite's locks away.
-func (j *Journal) syncFormer() (err error) {
-	if j.former, err = os.Open(j.path); err != nil {
-		return err
-	}
-	if err := errors.Join(j.sync(j.wal), syncDatabase(j.former)); err != nil {
+// syncFormer syncs what a process before this one wrote and did not sync.
+func (j *Journal) syncFormer() error {
+	if err := errors.Join(j.sync(j.wal), j.syncBase()); err != nil {
 		return diskError(j.path, "sync", err)
 	}
 	return syncDir(filepath.Dir(j.path))
+}
+
+// syncBase syncs the database itself. The handle stays open as long as the journal: to close
+// it would take SQLite's locks away.
+func (j *Journal) syncBase() (err error) {
+	if j.base == nil {
+		if j.base, err = os.Open(j.path); err != nil {
+			return err
+		}
+	}
+	return syncDatabase(j.base)
 }
 
 // syncDatabase is syncFile, which tests watch.
@@ -434,7 +441,7 @@ func (j *Journal) shut() error {
 		j.fold()
 		errs = append(errs, j.conn.Close())
 	}
-	for _, f := range []*os.File{j.wal, j.former} {
+	for _, f := range []*os.File{j.wal, j.base} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -444,8 +451,9 @@ func (j *Journal) shut() error {
 
 // fold leaves one file of a run that has ended: the database, without a log and its index,
 // in the mode in which whoever reads it makes none. The order is what a power cut asks for:
-// SQLite syncs the log, then the database with all of it, and then the log goes. The mode is
-// a few bytes of the first sector, and either is right for a database whose log is gone.
+// the log is on the disk, the database gets all of it and is synced, and then the log goes.
+// SQLite would sync the log and the directory again. The mode is a few bytes of the first
+// sector, and either is right for a database whose log is gone.
 // Where somebody reads at this moment, or the disk is full or broken, the log stays, and with
 // it all that the run has recorded: that is no failure of the run.
 func (j *Journal) fold() {
@@ -454,14 +462,17 @@ func (j *Journal) fold() {
 	if j.wal == nil || !errors.Is(j.Err(), ErrClosed) {
 		return // after a failure all stays as it is
 	}
-	if execSQL(j.conn, normal) != nil {
+	if execSQL(j.conn, "PRAGMA synchronous = OFF") != nil {
 		return
 	}
 	if whole, err := j.checkpoint(); err != nil || !whole {
 		return
 	}
+	if j.syncBase() != nil {
+		return
+	}
 	keepLog(0)
-	_ = execSQL(j.conn, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY") // somebody reads
+	_ = execSQL(j.conn, "PRAGMA journal_mode = MEMORY") // somebody reads
 }
 
 // checkpoint copies the log into the database; whole is false where a reader does not let it
