@@ -278,12 +278,22 @@ func (o *object) close() {
 		switch {
 		case known && f.inert != "":
 			o.d.warnf(p.key, "no-effect", "%q has no effect: %s", p.key.text, f.inert).Suggest("remove the key")
+		case known && o.tables[0] == fileTable && phaseInstead[p.key.text] != "" && p.val.kind != nullNode: // its steps would never run
+			o.d.errorf(p.key, "no-effect", "%q has no effect here: %s", p.key.text, o.whyInert(f)).Suggest("%s", phaseInstead[p.key.text])
 		case known:
 			o.d.warnf(p.key, "no-effect", "%q has no effect here: %s", p.key.text, o.whyInert(f)).Suggest("remove the key, or move it to where it belongs")
 		default:
 			o.unknown(p.key, p.val)
 		}
 	}
+}
+
+// phaseInstead says of lists of steps that a file of the other kind does not run, where such
+// steps are written there.
+var phaseInstead = map[string]string{
+	"commands": "write the steps before the map under setup:, those after it under reduce:",
+	"steps":    "write the steps before the map under setup:, those after it under reduce:",
+	"reduce":   "it follows a map: write its steps at the end of commands:",
 }
 
 func (o *object) whyInert(f *field) string {
