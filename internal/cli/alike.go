@@ -2,9 +2,14 @@ package cli
 
 import (
 	"cmp"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/dataflow"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
 
@@ -15,6 +20,9 @@ type alike struct {
 	theirs string // what others write, with blanks between
 	write  string // what is to be written here; CMD is the command
 }
+
+// newData is how a dead letter gets other data; KEY and VALUE stand for what changes.
+const newData = "--data has all the data that an item has from now on: bide dlq show ITEM --json | jq '.data | .KEY = VALUE' | bide dlq retry --item ITEM --data -"
 
 // alikes has the first row for a flag and a command.
 var alikes = []alike{
@@ -67,6 +75,8 @@ var alikes = []alike{
 	{"rule", "", "--env --set-env", "a command has the environment of bide: write NAME=VALUE before bide"},
 	{"limit", "stringSlice", "--memsuspend --limit-memory", "a limit of this machine bounds what runs at once: bide docs limits"},
 
+	{"data", "", "--set --with --item-data --edit --field --input --patch --replace --merge --jq --values --override -d", newData},
+
 	{"json", "bool", "--format --output -o --output-format", "write: --json; other forms are made of it, as by jq"},
 	{"limit", "int", "-n --lines --count --max --head --tail --last", "write: --limit N"},
 	{"follow", "", "--watch -w --tail-follow", "write: --follow, or -f"},
@@ -75,7 +85,7 @@ var alikes = []alike{
 	{"item", "", "--job --task", "write: --item ITEM"},
 	{"older-than", "", "--since --before --age --until --days --keep-days", "write: --older-than 2d"},
 	{"seeds", "", "--iterations --count --trials --samples --repeat --simulations -r", "write: --seeds N"},
-	{"model", "", "--probability --chaos --latency --duration --outage --failure-model --faults -p", "write a model, steps: {\"*\": {failures: {network: 0.1}, latency: 2s}}, and name it with --model FILE: bide docs simulate"},
+	{"model", "", "--probability --chaos --latency --duration --outage --down --failure-model --faults -p", "write a model, steps: {\"*\": {failures: {network: 0.1}, latency: 2s}}, and name it with --model FILE: bide docs simulate"},
 	{"yes", "", "--assume-yes --no-confirm --non-interactive --auto-approve", "write: --yes, or -y"},
 	{"quiet", "", "-s --silent --no-output", "write: --quiet, or -q"},
 	{"progress", "", "--no-progress", "write: --progress none"},
@@ -105,11 +115,41 @@ func alikeHint(cmd *cobra.Command, flag string) string {
 	return ""
 }
 
+// insideHint is what to write for a flag that is the name of something in the file or in the
+// item, as in --data.size; "" if it is none.
+func insideHint(cmd *cobra.Command, name string) string {
+	head, rest, dotted := strings.Cut(name, ".")
+	switch {
+	case dotted && cmd.Flags().Lookup("data") != nil:
+		if head != "data" && head != "item" {
+			rest = name
+		}
+		return strings.ReplaceAll(newData, "KEY", rest)
+	case dotted && cmd.Flags().Lookup("set") != nil:
+		return "write: --set " + name + "=VALUE"
+	case cmd.Flags().Lookup("param") == nil || cmd.Flags().NArg() == 0:
+		return ""
+	}
+	switch path := cmd.Flags().Arg(0); {
+	case dataflow.IsPipeline(path):
+		p, _ := dataflow.Load(path, "", os.ReadFile)
+		if p != nil && p.Plan != nil && cmd.Flags().Lookup("input") != nil && slices.ContainsFunc(p.Plan.Inputs, func(in plan.Param) bool { return in.Name == name }) {
+			return "it is an input of " + path + ": write: --input " + name + "=VALUE"
+		}
+	default:
+		f, _ := workflow.Load(path, workflow.Options{Unfilled: true})
+		if f != nil && slices.ContainsFunc(f.Params, func(p workflow.Param) bool { return p.Name == name }) {
+			return "it is a parameter of " + path + ": write: --param " + name + "=VALUE"
+		}
+	}
+	return ""
+}
+
 // hintOf is what to write in place of a word or a flag; "" if nothing is known about it.
 func hintOf(cmd *cobra.Command, word string) string {
 	known := formerly[cmd.CommandPath()+" "+word]
 	if known == "" && strings.HasPrefix(word, "-") {
-		return alikeHint(cmd, word)
+		return cmp.Or(alikeHint(cmd, word), insideHint(cmd, strings.TrimPrefix(word, "--")))
 	}
 	if _, err := strconv.Atoi(word); err == nil && cmd.CommandPath() == "bide dlq" {
 		return "write: bide dlq show " + word + ", or bide dlq retry " + word

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ type letterFilter struct {
 }
 
 func (f *letterFlags) parse() (letterFilter, error) {
-	out := letterFilter{ids: f.items}
+	out := letterFilter{ids: slices.Clone(f.items)}
 	var errs []error
 	var err error
 	if f.filter != "" {
@@ -350,7 +351,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, letters.ErrNoDeadLetters):
 		if len(filter.ids) == 1 && filter.expr == nil && filter.older == 0 {
-			return o.reading(o.id, func(r *journal.Reader) error { return noLetter(ctx, r, filter.ids[0]) })
+			return o.reading(o.id, func(r *journal.Reader) error { return noLetter(ctx, r, filter.ids[0], o.letters.items[0]) })
 		}
 		if len(filter.ids) == 0 && filter.expr == nil && filter.older == 0 {
 			return o.nothingToRetry(ctx)

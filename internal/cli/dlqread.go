@@ -144,7 +144,7 @@ func (o *dlqShowOptions) run(ctx context.Context) error {
 			return err
 		}
 		if s == nil {
-			return noLetter(ctx, r, id)
+			return noLetter(ctx, r, id, o.item)
 		}
 		if err := s.fill(ctx, r); err != nil {
 			return err
@@ -192,8 +192,8 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 	return nil
 }
 
-// noLetter says why an item is no dead letter.
-func noLetter(ctx context.Context, r *journal.Reader, id string) error {
+// noLetter says why an item is no dead letter, which the user named with a word.
+func noLetter(ctx context.Context, r *journal.Reader, id, word string) error {
 	it, _, err := findItem(ctx, r, id)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 		return err
 	}
 	rec := st.Items.At(it.Index)
-	meant, err := letterCalled(ctx, r, id)
+	meant, err := letterCalled(ctx, r, word)
 	if err != nil {
 		return err
 	}
@@ -214,16 +214,47 @@ func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id), meant)
 }
 
-// letterCalled proposes the dead letter whose data matches what the user wrote for an id; ""
-// if there is none.
+// letterCalled proposes the dead letter whose data matches what the user wrote for an id, or
+// the only one whose name has it, as in/f37.txt has 37; "" if there is none.
 func letterCalled(ctx context.Context, r *journal.Reader, id string) (meant string, err error) {
+	var called, within []string
 	err = eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
-		if name, _ := i.names(); meant == "" && name == visible(i.Item)+" ("+visible(id)+")" {
-			meant = fmt.Sprintf("is %s meant? bide dlq show %s", name, visible(i.Item))
+		name, _ := i.names()
+		text := fmt.Sprintf("is %s meant? bide dlq show %s", name, diag.ShellWord(visible(i.Item)))
+		switch {
+		case name == visible(i.Item)+" ("+visible(id)+")":
+			called = append(called, text)
+		case holdsWord(name, visible(id)):
+			within = append(within, text)
 		}
 		return nil
 	})
-	return meant, err
+	switch {
+	case len(called) > 0:
+		return called[0], err
+	case len(within) == 1:
+		return within[0], err
+	}
+	return "", err
+}
+
+// holdsWord reports whether a name has a word in it: a number that is no part of a longer
+// number, or a text.
+func holdsWord(name, word string) bool {
+	digit := func(s string, at int) bool { return at >= 0 && at < len(s) && '0' <= s[at] && s[at] <= '9' }
+	for from := 0; word != ""; {
+		at := strings.Index(name[from:], word)
+		if at < 0 {
+			return false
+		}
+		at += from
+		end := at + len(word)
+		if !(digit(word, 0) && digit(name, at-1)) && !(digit(word, len(word)-1) && digit(name, end)) {
+			return true
+		}
+		from = at + 1
+	}
+	return false
 }
 
 func (o *dlqShowOptions) printLetter(s *letterShown) error {
