@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -56,8 +57,37 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(names) < 10 {
 		choice = "write one of " + strings.Join(names, ", ")
 	}
-	hint := cmp.Or(hintOf(cmd, args[0]), diag.DidYouMean(args[0], names), choice)
+	hint := cmp.Or(hintOf(cmd, args[0]), fileHint(cmd, args[0]), diag.DidYouMean(args[0], names), programHint(cmd, args), choice)
 	return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
+}
+
+// fileHint is what to write for a workflow or a pipeline in the place of a command of bide; "" if
+// the word is none.
+func fileHint(cmd *cobra.Command, word string) string {
+	if cmd.HasParent() || !slices.Contains(fileEndings, filepath.Ext(word)) {
+		return ""
+	}
+	return "write: bide run " + diag.ShellWord(word)
+}
+
+// programHint is what to write for a program in the place of a command of bide; "" if the first
+// word is none.
+func programHint(cmd *cobra.Command, words []string) string {
+	if cmd.HasParent() {
+		return ""
+	}
+	if head, _, isText := strings.Cut(words[0], " "); isText && isProgram(head) && len(words) == 1 {
+		return "write: bide exec " + diag.ShellWord("shell: "+words[0])
+	}
+	if !isProgram(words[0]) {
+		return ""
+	}
+	return "write bide exec before it: bide exec -- " + diag.ShellWord(words[0]) + " …"
+}
+
+func isProgram(word string) bool {
+	_, err := exec.LookPath(word)
+	return err == nil
 }
 
 // wrongArguments says, in the words of the usage line, which argument is missing or
