@@ -50,7 +50,7 @@ func (p *parser) leftover(d Decl) {
 			p.unexpected("a declaration or an operator").Suggest(`write one "out" for each, or "out {a, b}"`)
 		case t.kind == tComma:
 			p.unexpected("a declaration or an operator").Suggest("declarations need nothing between them")
-		case t.kind == tIdent && p.peek(1).kind == tColon && OptionByName(p.text(t)) != BadOption:
+		case t.kind == tIdent && p.peek(1).kind == tColon && OptionByName(p.text(t)) != BadOption && p.toks[max(p.i-1, 0)].kind != tRParen:
 			p.unexpected("a declaration or an operator").Suggest(`separate options with ","`)
 		case t.kind == tRParen, t.kind == tRBrack, t.kind == tRBrace:
 			p.errorTok(CodeSyntax, "nothing opens this %s", quote(p.text(t))).Suggest("remove it, or add the opening bracket")

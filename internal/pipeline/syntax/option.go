@@ -227,7 +227,10 @@ func (p *parser) unknownOption(list []*Option, name Ident) []*Option {
 	} else {
 		d.Suggestion = diag.DidYouMean(name.Name, UsableNames())
 	}
-	if k := p.kind(); k != tColon && k != tAssign && k != tLParen {
+	switch k := p.kind(); {
+	case k == tColon, k == tAssign, k == tLParen:
+	case !p.tok().newLine && (k == tInt || k == tFloat || k == tQuantity || k == tString): // "retries 3"
+	default:
 		return list
 	}
 	for first := true; !p.stop(); first = false {

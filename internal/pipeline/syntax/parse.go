@@ -404,6 +404,8 @@ func (p *parser) bracketed(closer kind, ctx context, what string, lines bool, it
 				d.Suggest(loopHint)
 			} else if p.i > 0 && p.text(&p.toks[p.i-1]) == "lambda" {
 				d.Suggest(`write "(x) => …" in place of "lambda x: …"`)
+			} else if text := p.elsewhere(&p.toks[max(p.i-1, 0)], p.tok()); text != "" {
+				d.Suggest("%s", text)
 			}
 			p.skipItem()
 			switch {

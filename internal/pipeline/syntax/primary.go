@@ -1,5 +1,11 @@
 package syntax
 
+import (
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/option"
+)
+
 // path reads a variable, its fields, or the call of a dotted name.
 func (p *parser) path() Expr {
 	last := 0
@@ -186,7 +192,7 @@ func (p *parser) call(start int32, fn QName, args []Expr, form CallForm) Expr {
 	}
 	p.items(tRParen, ctxInside, "an argument", func() {
 		if t := p.tok(); t.kind.isWord() && (p.peek(1).kind == tColon || p.peek(1).kind == tAssign) {
-			p.errorAt(Span{t.start, p.peek(1).end}, CodeSyntax, "arguments have no names").Suggest("write the values in the order of the parameters")
+			p.errorAt(Span{t.start, p.peek(1).end}, CodeSyntax, "arguments have no names").Suggest("%s", argumentHint(fn, p.text(t)))
 			p.take()
 			p.take()
 		}
@@ -202,6 +208,18 @@ func (p *parser) call(start int32, fn QName, args []Expr, form CallForm) Expr {
 	}
 	c.Span = p.from(start)
 	return c
+}
+
+// argumentHint says what to write for an argument that has a name: it may be meant as an option.
+func argumentHint(fn QName, name string) string {
+	k := OptionByName(name)
+	if m := option.MeantInCall(name); k == BadOption && m != "" {
+		k = OptionByName(m)
+	}
+	if k == BadOption {
+		return "write the values in the order of the parameters"
+	}
+	return fmt.Sprintf("an option follows the call: write \"%s(…) with %s\"", fn, k.example())
 }
 
 // pipe reads "| f(x)" after its left side.

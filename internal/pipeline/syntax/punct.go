@@ -35,6 +35,11 @@ func (s *scanner) punct(c byte) {
 	case '@':
 		one(tAt)
 	case '*':
+		if next == '*' {
+			s.foreign(2, `there is no operator "**"`, `write the product, as in "a * a"`)
+			s.emit(tStar, start, s.i)
+			return
+		}
 		one(tStar)
 	case '+':
 		if next == '+' {
