@@ -61,7 +61,7 @@ func (o *docsOptions) list() error {
 	if o.json {
 		return printJSON(o.out, value.Map(docs.Pages(), func(p docs.Page) docJSON { return docJSON{p.Topic, p.Title, ""} }))
 	}
-	t := table{head: []string{"TOPIC", "TITLE"}, flex: 1}
+	t := table{head: []string{"TOPIC", "TITLE"}, flex: 1, block: true, keep: map[int]int{1: 60}}
 	for _, p := range docs.Pages() {
 		t.add(p.Topic, p.Title)
 	}

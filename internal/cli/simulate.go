@@ -397,7 +397,10 @@ func (o *simulateOptions) printSimulation(list []*variant) error {
 
 // figures is a table of the results.
 func figures(list []*variant, p palette) *table {
-	t := &table{head: []string{""}, right: map[int]bool{}, block: len(list) > 1}
+	t := &table{head: []string{""}, right: map[int]bool{}, block: true}
+	if len(list) == 1 {
+		t.keep = map[int]int{0: 40}
+	}
 	for i, v := range list {
 		t.head = append(t.head, v.name)
 		t.right[i+1] = true

@@ -95,10 +95,14 @@ func (t *table) fit(widths []int, empty []bool, width int) bool {
 }
 
 // blocks writes each row as lines: the first cell, and below it the others with their
-// headings, folded.
+// headings, folded. Of a table of two columns, the two cells stand in one line.
 func (t *table) blocks(w io.Writer, empty []bool, width int) error {
 	var b strings.Builder
 	for _, row := range t.rows {
+		if len(row) == 2 {
+			b.WriteString(fold(row[0]+": "+row[1], width, gap) + "\n")
+			continue
+		}
 		b.WriteString(fold(row[0], width, gap) + "\n")
 		for i, c := range row {
 			if i > 0 && !empty[i] && c != "" {
