@@ -17,11 +17,17 @@ var (
 	meant    = pattern.Lazy(`did you mean "([^"]+)"(?: instead of "([^"]+)")?`)
 	imported = pattern.Lazy(`write "use ([A-Za-z0-9_.-]+)"`)
 	// named finds the words that a message is about: quoted, or at its end.
-	named = pattern.Lazy(`"([^"]+)"|'([^']+)'|: ([^\s;,]+)|([^\s]+)$`)
+	named = pattern.Lazy(`"([^"]+)"|'([^']+)'|: ([^\s;,"]+)|([^\s]+)$`)
+	// written finds the key and the value that take the place of a key of another tool, where
+	// nothing of them is left to fill in.
+	written = pattern.Lazy(`^write ([a-z_]+: (?:\{[a-z_]+: [^{},]+\}|[^\s,;:{}]+))(?:, which counts the first run too)?$`)
+	// oneValue finds a value that stands alone in what is left of a line.
+	oneValue = pattern.Lazy(`^:[ \t]+[^\s,\[\]{}|>&*!#'"][^,\[\]{}#'"\n]*`)
+	toFillIn = pattern.Lazy(`\b[A-Z]{2,}\b|…`)
 )
 
 // codeActions offers what the suggestions of problems say: the word that was
-// meant, the `use` that is missing.
+// meant, the `use` that is missing, the key with its value in place of one of another tool.
 func (s *server) codeActions(d *document, p documentParams, _ int) (any, error) {
 	from, err := d.offset(p.Range.Start)
 	if err != nil {
@@ -53,6 +59,13 @@ func (d *document) fix(p diag.Problem, span syntax.Span) (title string, edit tex
 			at = int(f.file.Decls[0].Extent().Start)
 		}
 		return "Write use " + m[1], textEdit{textRange{d.position(at), d.position(at)}, "use " + m[1] + "\n"}, true
+	}
+	if m := written().FindStringSubmatch(p.Suggestion); m != nil && p.Code == "unknown-key" && !toFillIn().MatchString(m[1]) {
+		rest, _, _ := strings.Cut(d.text[span.End:], "\n")
+		if old := strings.TrimRight(oneValue().FindString(rest), " \t\r"); old != "" {
+			span.End += int32(len(old))
+			return "Write " + m[1], textEdit{d.span(span), m[1]}, true
+		}
 	}
 	m := meant().FindStringSubmatch(p.Suggestion + "\n" + p.Message)
 	if m == nil {

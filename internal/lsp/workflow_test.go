@@ -98,6 +98,35 @@ func TestWorkflowQuickFixes(t *testing.T) {
 	}
 }
 
+// TestFixesWithValues: a fix may write the value too, where nothing is to be filled in.
+func TestFixesWithValues(t *testing.T) {
+	c, uri := workflowSession(t, "")
+	for wrong, right := range map[string]string{
+		"timeout: 2 minutes":         "timeout: 2m",
+		"timeout-minutes: 5":         "timeout: 5m",
+		"retries: 3 # times":         "retry: {attempts: 4} # times",
+		"retry_delay: 5":             "retry: {initial_delay: 5s}",
+		"retry: {max_retries: 3}":    "retry: {attempts: 4}",
+		"concurrency: 3":             "", // a name is to be filled in
+		"retries:\n      count: 3":   "", // the value is a map
+		"retry: {retries: 3, a: 1 }": "retry: {attempts: 4, a: 1 }",
+	} {
+		before := "commands:\n  - shell: make\n    "
+		text, got := before+wrong+"\n", ""
+		c.write(uri, text)
+		d := &document{}
+		d.setText(text)
+		for _, a := range decode[[]codeAction](t, c.ask("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": textRange{End: d.position(len(text))}})) {
+			if strings.HasPrefix(a.Title, "Write ") && !strings.Contains(a.Title, "instead of count") {
+				got = applied(t, text, a.Edit.Changes[uri])
+			}
+		}
+		if want := before + right + "\n"; right != "" && got != want || right == "" && got != "" {
+			t.Errorf("%s became\n%s", wrong, got)
+		}
+	}
+}
+
 func TestWorkflowCompletion(t *testing.T) {
 	c, uri := workflowSession(t, "")
 	for _, x := range []struct {
