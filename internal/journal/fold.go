@@ -262,6 +262,12 @@ func (s *State) applyStep(e event.Event) {
 		if step.Status != event.Running && step.Status != event.Interrupted {
 			step = step.again(e.Seq)
 		}
+		if step.From == nil && bytes.Contains(e.Data, []byte(`"from":`)) {
+			var d struct{ From json.RawMessage }
+			if json.Unmarshal(e.Data, &d) == nil {
+				step.From = d.From
+			}
+		}
 		step.Status = event.Running
 		step.Phase = cmp.Or(e.Phase, s.Phase)
 	case event.AttemptStarted:

@@ -106,6 +106,8 @@ type StepRecord struct {
 	Finished       time.Time
 	Retry          Retry // of the attempts that have failed so far, in the present round of its handler
 	Recoveries     int   // how often the step was in flight when its process died
+	// From is where its git context begins (a worktree.Point); nil where nobody asks.
+	From json.RawMessage
 	// GivenUp is why no attempt follows the last one, which failed; "" where one may.
 	GivenUp string
 	// Handler is the last round of its handler that has begun.

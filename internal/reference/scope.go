@@ -34,7 +34,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{after, "last.cost_usd, last.tokens, last.session", "of an agent that tells them"},
 	{after, "CAPTURED_OUTPUT", "with `capture_output: true`: the output"},
 	{after, "NAME.output, NAME.stderr, NAME.exit_code, NAME.success, NAME.duration", "with `capture: NAME`, beside `${NAME}` itself"},
-	{after, "step.files_added, step.files_modified, step.files_deleted, step.files_changed", "in a repository: what the last step changed; of the whole run `workflow.files_added` and so on"},
+	{after, "step.files_added, step.files_modified, step.files_deleted, step.files_changed", "in a repository: what the last step changed, in all of its attempts; of the whole run `workflow.files_added` and so on"},
 	{after, "step.commits, step.commit_count, step.insertions, step.deletions", "in a repository: the commits of the last step, and their lines; of the whole run `workflow.commits` and so on"},
 	{after, "git, git.branch, git.commit", "where the working tree stands when the step begins"},
 	{after, "git.staged_files, git.unstaged_files, git.untracked_files, git.modified_files, git.deleted_files, git.changed_files", "its state when the step begins"},

@@ -32,7 +32,7 @@ func (x *Executor) perform(ctx context.Context, p *Place, s *workflow.Step, path
 			err = x.setResult(ctx, p, s, res, err)
 		}
 	}
-	commits.variables(ctx, p)
+	x.gitVariables(ctx, p)
 	switch serr := x.saveFile(ctx, p, s, res, err); {
 	case err == nil:
 		err = serr

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // Executor runs the steps of one run. Its fields are set before the first step
@@ -72,6 +73,9 @@ type Place struct {
 	Scope *vars.Scope
 	Dir   string
 	Env   environ.Local
+	// From is where the git context of the step that is being executed begins, in all of its
+	// attempts and lives; nil: nobody asks.
+	From *worktree.Point
 	// Past are the steps that an earlier life of the run recorded, by path. Since is
 	// the number of the event with which the attempt began that is around the steps:
 	// what is recorded before it is of attempts that are over.

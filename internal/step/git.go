@@ -3,9 +3,11 @@ package step
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -33,17 +35,16 @@ type Git struct {
 type commitCheck struct {
 	x    *Executor
 	dir  string
-	from *worktree.Point // nil where nobody asks, and outside git
+	from *worktree.Point // nil where nobody asks
 }
 
 func (x *Executor) beforeCommits(ctx context.Context, p *Place, s *workflow.Step) (commitCheck, error) {
 	c := commitCheck{x: x, dir: p.Dir}
-	must := s.CommitRequired || s.AutoCommit != nil
-	if must && x.Git == nil {
-		return c, inputError("the step has to commit, but %s is in no git repository with a commit", p.Dir)
-	}
-	if !must && (x.Git == nil || !x.Git.Context) {
+	if !s.CommitRequired && s.AutoCommit == nil {
 		return c, nil
+	}
+	if x.Git == nil {
+		return c, inputError("the step has to commit, but %s is in no git repository with a commit", p.Dir)
 	}
 	from, err := x.Git.Repo.Mark(ctx, p.Dir)
 	if err != nil {
@@ -88,24 +89,42 @@ func (c commitCheck) commit(ctx context.Context, p *Place, s *workflow.Step, a *
 	return err
 }
 
-// variables sets step.* and workflow.* of the git context.
-func (c commitCheck) variables(ctx context.Context, p *Place) {
-	if c.from == nil || !c.x.Git.Context {
+// standing is the place of a step whose git context begins now, or where it began in an
+// earlier life of the run: what that has changed, the step has.
+func (x *Executor) standing(ctx context.Context, p *Place, rec *journal.StepRecord) (*Place, error) {
+	if x.Git == nil || !x.Git.Context {
+		return p, nil
+	}
+	q := *p
+	q.From = &worktree.Point{}
+	if rec != nil && unfinished(rec) && json.Unmarshal(rec.From, q.From) == nil {
+		if _, err := x.Git.Repo.Context(ctx, p.Dir, *q.From); err == nil { // a power cut may have taken its files
+			return &q, nil
+		}
+	}
+	var err error
+	*q.From, err = x.Git.Repo.Mark(ctx, p.Dir)
+	return &q, err
+}
+
+// gitVariables sets step.* and workflow.* of the git context.
+func (x *Executor) gitVariables(ctx context.Context, p *Place) {
+	if p.From == nil {
 		return
 	}
-	git := c.x.Git
-	step, err := git.Repo.Context(ctx, c.dir, *c.from)
+	git := x.Git
+	step, err := git.Repo.Context(ctx, p.Dir, *p.From)
 	if err != nil {
-		c.x.NoteOnce("git "+c.dir, fmt.Sprintf("the git context of %s: %v", c.dir, err))
+		x.NoteOnce("git "+p.Dir, fmt.Sprintf("the git context of %s: %v", p.Dir, err))
 		return
 	}
 	p.Scope.Set("step", GitContext(step))
 	if git.Head == nil {
 		return
 	}
-	if all, err := git.Repo.Context(ctx, c.dir, *git.Head); err == nil {
+	if all, err := git.Repo.Context(ctx, p.Dir, *git.Head); err == nil {
 		m := GitContext(all)
-		m["name"], m["id"] = c.x.File.Name, c.x.Run
+		m["name"], m["id"] = x.File.Name, x.Run
 		if it, ok := p.Scope.Lookup("ITERATION"); ok {
 			m["iteration"] = it.V
 		}

@@ -271,9 +271,6 @@ func (o *operation) end(err error) {
 	if out.Err == nil {
 		out.Err = err
 	}
-	if len(e.History) == 0 && e.Last != nil && e.Cause == nil {
-		out.Err = fmt.Errorf("the retries that are recorded allow no further attempt; the last error was: %w", e.Last)
-	}
 }
 
 // stopped is a step that did not end because the run stops.

@@ -22,6 +22,7 @@ import (
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
@@ -134,7 +135,8 @@ func (x *Executor) Open(s Sealed) map[string]any {
 // recorded of it. It does not change p, and reads it until it returns.
 func (x *Executor) Step(ctx context.Context, p *Place, s *workflow.Step) *Outcome {
 	path := p.Path(s.Path)
-	if rec := p.recorded(path); rec != nil {
+	rec := p.recorded(path)
+	if rec != nil {
 		if out, done := x.Replay(*p, path, rec); done {
 			return out
 		}
@@ -161,6 +163,10 @@ func (x *Executor) Step(ctx context.Context, p *Place, s *workflow.Step) *Outcom
 		mark = p.Scope.Mark()
 		defer p.Scope.Unmark()
 	}
+	p, err := x.standing(ctx, p, rec)
+	if err != nil {
+		return x.ended(ctx, p, s, path, start, &Outcome{Status: event.Failed, Err: err}, unmarked)
+	}
 	x.begins(ctx, p, s, path, start)
 	out := x.rounds(ctx, p, s, path)
 	if out.Err != nil && ctx.Err() != nil && isCancelled(ctx, out.Err) {
@@ -182,7 +188,7 @@ func (x *Executor) begins(ctx context.Context, p *Place, s *workflow.Step, path 
 		if p.Index == 0 {
 			e.Message = s.Filled(x.View(ctx, p), x.Values.Mask())
 		}
-		e.Data = begun(s.Action, p.For)
+		e.Data = begun(s.Action, p.For, p.From)
 	}
 	x.record(e)
 }
@@ -193,11 +199,15 @@ const unmarked = -1
 // actions are the data of step_started by the kind of action.
 var actions sync.Map
 
-// begun is what step_started tells of an action, and which round it is in.
-func begun(a workflow.Action, round string) json.RawMessage {
+// begun is what step_started tells of an action, which round it is in, and where its git
+// context begins.
+func begun(a workflow.Action, round string, from *worktree.Point) json.RawMessage {
 	h, isHTTP := a.(*workflow.HTTP)
-	if isHTTP || round != "" {
-		d := map[string]string{"action": a.Kind()}
+	if isHTTP || round != "" || from != nil {
+		d := map[string]any{"action": a.Kind()}
+		if from != nil {
+			d["from"] = from
+		}
 		if isHTTP {
 			d["method"] = cmp.Or(h.Method, "GET")
 		}

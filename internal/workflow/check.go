@@ -27,6 +27,7 @@ type use struct {
 	loop    bool // inside a foreach
 	handler bool // inside something that follows a failure
 	hold    bool // inside on_hold
+	goal    bool // inside a goal_seek
 	code    bool // a shell may have a variable of this name of its own
 	maybe   bool // it has a default, so it may be missing
 }
@@ -43,7 +44,7 @@ func (d *decoder) note(u use) {
 	if len(d.uses) >= maxUses || len(u.path) == 0 || d.judging > 0 && slices.Contains(resultNames, u.path[0].Name) {
 		return
 	}
-	u.phase, u.loop, u.handler, u.hold = d.phase, d.loops > 0, d.handlersOpen > 0, d.holds
+	u.phase, u.loop, u.handler, u.hold, u.goal = d.phase, d.loops > 0, d.handlersOpen > 0, d.holds, d.goals > 0
 	d.uses = append(d.uses, u)
 }
 
@@ -60,8 +61,9 @@ func (d *decoder) named(names ...string) {
 // a place of their own.
 var builtin = []string{
 	"item", "item_json", "item_id", "item_index", "item_total", "map", "merge", "shell", "claude", "last", "step", "workflow", "git",
-	"validation", "test", "error", "evidence", "hold", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
-	"index", "total", "uuid", "ITERATION",
+	"validation", "test", "error", "evidence", "hold", "foreach", "env", "http", "pipeline", "write_file", "goal", "goal_seek",
+	"index", "total", "uuid", "ITERATION", "PROJECT_ROOT", "WORKTREE",
+	"INDEX", "TOTAL", "FILE", "FILE_PATH", "FILE_NAME", "FILE_STEM", // with --args and --map, as ARG
 	"TEST_ATTEMPT", "BIDE_ATTEMPT", "BIDE_LAST_EXIT", "BIDE_LAST_ERROR",
 }
 
@@ -84,6 +86,7 @@ var members = map[string][]string{
 	"last": resultMembers, "shell": resultMembers, "claude": resultMembers, "http": resultMembers, "write_file": resultMembers,
 	"test":     slices.Concat(resultMembers, []string{"attempt"}),
 	"error":    {"message", "class", "exit_code", "step", "attempts", "output", "stderr", "timestamp"},
+	"goal":     {"text", "attempt", "score"},
 	"hold":     {"text", "signature", "message", "items"},
 	"evidence": {"output", "check", "message"},
 	"step":     gitMembers,
@@ -110,6 +113,7 @@ var placed = map[string]struct {
 	"map":        {func(u use) bool { return u.phase == 'r' || u.phase == 'g' }, "in reduce and merge", "move the step to reduce:"},
 	"merge":      {func(u use) bool { return u.phase == 'g' }, "in merge", "move the step to merge:"},
 	"foreach":    {func(u use) bool { return u.loop }, "inside foreach", "put the step into the do: of a foreach"},
+	"goal":       {func(u use) bool { return u.goal }, "inside goal_seek", "after it, ${goal_seek.score} and ${goal_seek.attempts} are there"},
 	"hold":       {func(u use) bool { return u.hold }, "in on_hold", "move the step to error_policy.on_hold:"},
 	"evidence":   {func(u use) bool { return u.phase == 'm' }, "inside map.agent_template", "move the step to map.agent_template:"},
 	"error":      {func(u use) bool { return u.handler }, "in on_failure and what else follows a failure", "put the step into on_failure:"},
@@ -302,8 +306,8 @@ func (d *decoder) knownNames() {
 			d.plainIDs[s.ID] = d.names[s.ID] == 1 && len(s.Outputs) == 0
 		}
 	})
-	for name := range d.names {
-		if !slices.Contains(builtin, name) {
+	for name, n := range d.names {
+		if n > 1 || !slices.Contains(builtin, name) { // or of the file as well
 			d.userNames = append(d.userNames, name)
 		}
 	}

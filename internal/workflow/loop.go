@@ -159,6 +159,8 @@ func (d *decoder) goalSeek(path string, n *node) *GoalSeek {
 		return nil
 	}
 	defer o.close()
+	d.goals++
+	defer func() { d.goals-- }()
 	g := &GoalSeek{Threshold: 100, MaxAttempts: 3, FailOnIncomplete: true}
 	goalSeekTable.read(o, g)
 	in := inlineSteps{command: commandUnlessSlash}

@@ -45,6 +45,7 @@ type decoder struct {
 	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
 	holds               bool              // inside on_hold
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
+	goals               int               // > 0 inside goal_seek
 	looped              bool              // there is a foreach
 	madeNames           bool              // a step sets variables by names that only the run knows
 	outputNames         []string          // those that may be of them

@@ -343,6 +343,8 @@ func (d *decoder) ending(n *node) (option.Ending, bool) {
 type fallbackOf struct{ written }
 
 func (d *decoder) fallback(n *node) (end option.Ending, ok bool) {
+	d.handlersOpen++
+	defer func() { d.handlersOpen-- }()
 	end.OnFailure = "fallback"
 	if n.scalar() {
 		t := d.text(n, end.OnFailure)

@@ -1,0 +1,209 @@
+package engine_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sameFlows are workflows whose steps write down in $EV what they read. They decide by nothing
+// that an execution which is cut short leaves behind.
+var sameFlows = map[string]struct {
+	files  map[string]string // beside the workflow file
+	text   string
+	git    bool
+	exact  bool // what is lost of the record changes what the steps read
+	status int
+}{
+	"what steps gave": {text: `
+secrets: {S: hush-hush-hush}
+env: {T: hush-hush-hush, EVIL: "a'b\"c $x ;"}
+commands:
+  - id: one
+    shell: printf 'out\377 %s' "$T$EVIL"; printf 'err %s' "$T" >&2
+    capture: o
+    capture_streams: both
+  - shell: 'echo "1 ${one.output} ${one.stderr} ${one.exit_code} ${one.success} ${o} ${o.stderr} ${o.exit_code} ${last.output} ${shell.output}" >> $EV/log'
+  - {shell: 'printf ''{"b":[1.50,12345678901234567890],"a":"x y"}''', capture: j, capture_format: json}
+  - {shell: 'printf "l1\nl2 \n"', capture: l, capture_format: lines}
+  - {shell: 'echo 3.10', capture: n, capture_format: number}
+  - {shell: 'exit 1', capture: yes, capture_format: boolean, continue_on_error: true, fail_workflow: false}
+  - shell: 'echo "2 ${j} ${j.b[1]} ${j.a} ${l} ${l[1]} ${n} ${yes} ${last.exit_code} ${last.success}" >> $EV/log'
+  - {id: rep, shell: 'echo made > one.md; echo made > two.md; echo ''{"name":"v"}''', outputs: {report: {file_pattern: '*.md'}, name: {json_path: $.name}, text: {value: 'of ${shell.output}'}}}
+  - shell: 'echo "3 ${rep.report} ${rep.name} ${rep.text}" >> $EV/log'
+  - write_file: {path: w.txt, content: 'w ${n} ${T}'}
+  - {shell: 'cat w.txt', output_file: copy.txt}
+  - shell: 'echo "4 $(cat copy.txt) ${write_file.output} ${last.output}" >> $EV/log'
+`},
+	"how steps failed": {text: `
+secrets: {S: hush-hush-hush}
+env: {T: hush-hush-hush}
+commands:
+  - shell: printf "out\\377$T"; printf "err $T" >&2; exit 3
+    capture: c
+    on_failure:
+      capture: {why: error.message, what: error.output}
+      fail_workflow: false
+      commands:
+        - shell: 'echo "1 ${error.class} ${error.message} ${error.exit_code} ${error.output} ${error.stderr} ${error.step} ${error.attempts} ${shell.output} ${c} ${c.exit_code}" >> $EV/log'
+  - shell: 'echo "2 ${why} ${what} ${last.exit_code} ${c.exit_code}" >> $EV/log'
+  - shell: 'echo "3 $BIDE_ATTEMPT $BIDE_LAST_EXIT $BIDE_LAST_ERROR $MODEL" >> $EV/log; echo "try $BIDE_ATTEMPT" >&2; test $BIDE_ATTEMPT = 3'
+    retry: {attempts: 4, initial_delay: 1ms}
+    env_by_attempt: [{MODEL: small}, {MODEL: "m ${last.exit_code}"}, {MODEL: large}]
+  - shell: 'echo "4 ${last.success} ${last.stderr}" >> $EV/log'
+  - shell: exit 5
+    on_exit_code: {5: {shell: 'echo "5 ${error.exit_code} ${error.class}" >> $EV/log'}}
+    continue_on_error: true
+    fail_workflow: false
+  - shell: exit 6
+    retry: {attempts: 2, initial_delay: 1ms, on_failure: {fallback: {shell: 'echo "6 ${error.exit_code} ${error.attempts}" >> $EV/log; echo instead'}}}
+  - shell: 'echo "7 ${last.output}" >> $EV/log'
+  - shell: 'echo once'
+    on_success: {shell: 'echo "8 ${last.output}" >> $EV/log'}
+  - test: {command: 'test -e fixed', on_failure: {max_attempts: 3, commands: [{shell: 'echo "9 ${test.attempt} ${test.exit_code} $TEST_ATTEMPT" >> $EV/log; test ${test.attempt} != 2 || touch fixed'}]}}
+  - shell: 'echo "10 ${last.success}" >> $EV/log'
+`},
+	"checks and goals": {exact: true, text: `
+commands:
+  - shell: 'touch a'
+    validate:
+      shell: 'n=$(ls x* 2>/dev/null | wc -l); printf ''{"score":%d,"missing":["m%d"],"status":"incomplete"}'' $((n*40)) $n'
+      threshold: 80
+      on_incomplete:
+        max_attempts: 4
+        commands: [{shell: 'echo "1 ${validation.score} ${validation.missing} ${validation.attempt}" >> $EV/log; touch x${validation.attempt}'}]
+  - shell: 'echo "2 ${validation.score} ${validation.missing_count} ${validation.status}" >> $EV/log'
+  - goal_seek: {goal: 'be good', shell: 'echo "3 ${goal.text} ${goal.attempt}" >> $EV/log; touch g${goal.attempt}', validate: {shell: 'n=$(ls g* | wc -l); echo "score: $((n*50))"'}, threshold: 90, max_attempts: 4}
+  - shell: 'echo "4 ${goal_seek.score} ${goal_seek.attempts}" >> $EV/log'
+  - shell: 'test -e s && echo "5 second" >> $EV/log || { touch s; exit 1; }'
+    retry: {attempts: 5, initial_delay: 1ms}
+    step_validate: {commands: ['test -s $EV/log'], max_attempts: 2, retry_delay: 1ms}
+`},
+	"parts": {files: map[string]string{
+		"sub.yml": "parameters: {required: [p]}\ncommands:\n  - {id: s, shell: 'printf \"sub %s\" ${p}', capture: inner}\n  - shell: 'echo \"sub ${inner} ${s.output}\" >> $EV/log; echo \"gave ${inner}\"'\n",
+		"p.cst":   "in n: Int\nin s: String\nbig = n + 1\ntext = trim(s)\nout big\nout text\n",
+	}, text: `
+imports: [{path: sub.yml, alias: sub}]
+commands:
+  - {shell: 'printf 9007199254740993', capture: big, capture_format: number}
+  - {workflow: sub, with: {p: 'x ${big}'}, capture: got}
+  - shell: 'echo "1 ${got} ${last.output}" >> $EV/log'
+  - {pipeline: p.cst, with: {n: '${big}', s: '  y '}, id: pipe}
+  - shell: 'echo "2 ${pipe.output} ${pipeline.output}" >> $EV/log'
+  - id: loop
+    foreach: [p, q, r]
+    parallel: 2
+    do:
+      - {shell: 'echo "${item}${index}"', capture: each}
+      - foreach: {foreach: [1, 2], do: [{shell: 'echo "3 ${each} ${item}" >> $EV/log; echo "${each}${item}"'}]}
+  - shell: 'echo "4 ${loop.output} ${foreach.results[1].output} ${foreach.succeeded} ${foreach.total}" >> $EV/log'
+`},
+	"a map": {text: `
+name: m
+mode: mapreduce
+secrets: {S: hush-hush-hush}
+env: {T: hush-hush-hush}
+setup:
+  - {shell: 'echo "set up"', capture: s}
+map:
+  input: [{id: a, n: 12345678901234567890, w: hush-hush-hush}, {id: b, n: 1.50, w: "x'y"}, {id: c, n: 3, w: z}, {id: d, n: 4, w: u}]
+  max_parallel: 2
+  agent_template:
+    - {shell: 'printf "%s" "${item.n} ${item.w} ${s}"', capture: own}
+    - shell: 'echo "1 ${item.id} ${own} ${item_index} $BIDE_ATTEMPT $BIDE_LAST_EXIT" >> $EV/log; echo "out ${own}"; test ${item.id} != d && { test ${item.id} != c || test $BIDE_ATTEMPT -gt 1; }'
+reduce:
+  - {shell: 'printf "%s" "${map.results_json}" > results.json; echo "2 ${map.successful} ${map.failed} ${map.total} ${map.results[0].output} ${map.results[3].status} ${s}" >> $EV/log', capture: r}
+  - shell: 'echo "3 ${r.success} ${last.exit_code}" >> $EV/log'
+error_policy: {on_item_failure: {custom: mend}, retry_config: {attempts: 2, initial_delay: 1ms}}
+handlers:
+  mend:
+    - {shell: 'echo mended', capture: how}
+    - shell: 'echo "4 ${item.id} ${error.exit_code} ${error.class} ${error.attempts} ${error.message} ${how} ${own}" >> $EV/log'
+`, status: 3},
+	"a repository": {git: true, exact: true, text: `
+commands:
+  - {shell: 'echo 1 > a.txt; echo 2 > b.txt', auto_commit: true}
+  - shell: 'echo "1 ${step.files_added} ${step.files_modified} ${step.commit_count} ${step.insertions} ${workflow.commit_count}" >> $EV/log'
+  - {shell: 'echo 3 > a.txt; rm -f b.txt', auto_commit: true}
+  - shell: 'echo "2 ${step.files_modified} ${step.files_deleted} ${step.commit_count} ${workflow.files_added} ${workflow.commit_count}" >> $EV/log'
+  - {shell: 'test -e d.txt && touch e.txt || { echo 5 > d.txt; exit 1; }', retry: {attempts: 2, initial_delay: 1ms}, auto_commit: true}
+  - shell: 'echo "r ${step.files_added} ${step.commit_count}" >> $EV/log'
+  - {shell: 'echo 4 > c.txt'}
+  - shell: 'echo "3 ${step.files_added} ${git.untracked_files}" >> $EV/log'
+`, status: 3},
+}
+
+// TestAKillChangesNoValue: whenever a run is killed, what its steps read after a resume is what
+// they read in a run that nobody killed. The normal run takes every seventh event.
+func TestAKillChangesNoValue(t *testing.T) {
+	t.Parallel()
+	for name, flow := range sameFlows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			by := 7
+			if chaos() > 0 {
+				by = 1
+			}
+			fresh := func() *bench {
+				b := newBench(t)
+				if flow.git {
+					b.git()
+				}
+				for file, text := range flow.files {
+					b.write(file, text)
+				}
+				b.write("flow.yml", flow.text)
+				return b
+			}
+			b := fresh()
+			p := b.start("bide", "run", "-q", "flow.yml")
+			if status := p.wait(t); status != flow.status {
+				t.Fatalf("status %d, want %d\n%s\n%s", status, flow.status, p.text(), b.read())
+			}
+			want := b.read()
+			for at := 1 + len(name)%by; ; at += by {
+				b, when := fresh(), []string{"at-once", "committed"}[at/by%2]
+				if flow.exact {
+					when = "committed"
+				}
+				p := b.start("die-at", strconv.Itoa(at), when)
+				status := p.wait(t)
+				b.quiet()
+				last := status != -1
+				if !last {
+					p = b.start("bide", "resume", "-q")
+					status = p.wait(t)
+					b.quiet()
+					if strings.Contains(p.text(), "there is nothing to resume") {
+						status = flow.status
+					}
+				}
+				if got := b.read(); got != want || status != flow.status {
+					t.Fatalf("killed at event %d, %s: status %d, want %d; the steps read\n%s\nwant\n%s\n%s", at, when, status, flow.status, got, want, p.text())
+				}
+				if last {
+					return
+				}
+			}
+		})
+	}
+}
+
+var took = regexp.MustCompile(`,"duration_ms":\d+`)
+
+// read is what the steps of a run have written down, each text once, and the results.
+func (b *bench) read() string {
+	lines := b.lines()
+	slices.Sort(lines)
+	text := strings.Join(slices.Compact(lines), "\n")
+	results, err := os.ReadFile(filepath.Join(b.dir, "results.json"))
+	if err != nil && !os.IsNotExist(err) {
+		b.t.Fatal(err)
+	}
+	return fmt.Sprintf("%q", text+"\n"+took.ReplaceAllString(string(results), ""))
+}
