@@ -53,7 +53,7 @@ func TestWorkflowNames(t *testing.T) {
 		{"build", 1, "18 21 21 22", "make-it", []string{"id: make-it\n", "${make-it.output}", "${make-it.exit_code}", "make-it.success", "!= 'build'"}},
 		{"size", 2, "20 21 22 22 24 25 26 27", "bytes", []string{"capture: bytes", `"${bytes}"`, "bytes > 3", `"${bytes} size"`, "item.size == 1", "${bytes:-0}", "$bytes $LEVEL", "bytes != ''"}},
 		{"LEVEL", 3, "2 19 25", "LOG-LEVEL", []string{"LOG-LEVEL: debug", "LEVEL=${LOG-LEVEL} ", "$size ${LOG-LEVEL}"}},
-		{"target", 1, "5 13 19", "aim", []string{"{name: aim,", "notify ${aim}", "make ${goal} "}},
+		{"target", 1, "5 13 19", "aim", []string{"{name: aim,", "notify ${aim}", "make ${aim} "}},
 		{"RATE", 3, "7 19", "PACE", []string{`{PACE: "9"}`, "RATE=${PACE}"}},
 		{"fast", 2, "7 8", "quick", []string{"  quick: {", "active_profile: quick"}},
 		{"helper", 2, "10 26 30", "adviser", []string{"  adviser: {", "- adviser:", "${adviser.output}"}},
