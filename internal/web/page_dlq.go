@@ -41,6 +41,7 @@ type editing struct {
 	Run     string
 	Index   int
 	ID      string
+	Called  string
 	Name    string
 	Data    string
 	Diff    []diffLine
@@ -131,9 +132,9 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request, run *run) error {
 		return err
 	}
 	if item.Letter == nil {
-		return &status{http.StatusConflict, "Item " + strconv.Itoa(event.Number(index)) + " is no dead letter any more.", "Its page says what became of it."}
+		return &status{http.StatusConflict, "Item " + item.Called + " is no dead letter any more.", "Its page says what became of it."}
 	}
-	e := editing{Run: run.id, Index: index, ID: item.ID, Name: item.Name, Data: string(item.Data)}
+	e := editing{Run: run.id, Index: index, ID: item.ID, Called: item.Called, Name: item.Name, Data: string(item.Data)}
 	if _, edited := r.PostForm["data"]; edited {
 		e.Data = strings.ReplaceAll(r.PostForm.Get("data"), "\r\n", "\n")
 		if e.Problem = validJSON(e.Data); e.Problem == "" {

@@ -34,7 +34,8 @@ type itemBody struct {
 	Run      string
 	Index    int
 	ID       string
-	Name     string
+	Called   string // by commands and pages: see calledItem
+	Name     string // what a person knows it by, where that is something else
 	State    string
 	Attempts int
 	Data     text // as JSON, indented
@@ -137,6 +138,15 @@ func (b itemBody) OwnID() string {
 	return b.ID
 }
 
+// calledItem is what the pages call an item, as dlq list does: by the id that the list gave it,
+// else by its place.
+func calledItem(it event.Item, index int) string {
+	if id := itemID(it, index); id != strconv.Itoa(event.Number(index)) {
+		return diag.ClipBytes(id, maxName)
+	}
+	return timeline.Number(event.Number(index))
+}
+
 // itemID is the id by which commands know an item: one that the list gave, or
 // its place in it.
 func itemID(it event.Item, index int) string {
@@ -166,7 +176,7 @@ func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error
 	if err := p.fillItem(r, run, &b); err != nil {
 		return err
 	}
-	return p.show(w, "item", frame{Title: "Item " + strconv.Itoa(number) + ": " + b.Name, Run: head, Live: "run", Body: b})
+	return p.show(w, "item", frame{Title: strings.TrimSuffix("Item "+b.Called+": "+b.Name, ": "), Run: head, Live: "run", Body: b})
 }
 
 func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
@@ -174,12 +184,15 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 	if err != nil && !errors.Is(err, journal.ErrNoItem) {
 		return err
 	}
-	b.ID = itemID(item, b.Index)
 	b.Data = indented(item.Data)
 	own, all, err := run.itemAttempts(r.Context(), b.Index)
 	if err != nil {
 		return err
 	}
+	if item.ID == "" && len(own) > 0 { // the list is not there
+		item.ID = own[0].Item
+	}
+	b.ID = itemID(item, b.Index)
 	labels := run.labels()
 	for i := range all {
 		all[i].Label = labels.Of(all[i].Step, all[i].Label, func() (event.Item, error) {
@@ -204,7 +217,9 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 		b.take(e, names)
 	}
 	b.failed(own)
-	b.Name = itemName(label, item)
+	if b.Called, b.Name = calledItem(item, b.Index), itemName(label, item); b.Name == b.Called {
+		b.Name = ""
+	}
 	b.once()
 	if err := b.commands(run.r); err != nil {
 		return err

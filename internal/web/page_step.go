@@ -37,7 +37,8 @@ type stepBody struct {
 	Row      *timeline.Row // of a step of the run itself
 	Command  command
 	Index    int
-	Item     string
+	Called   string // of the item: see calledItem
+	Item     string // what a person knows it by, where that is something else
 	Attempts []tried
 	Shown    *tried
 	Panes    []pane
@@ -89,7 +90,9 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 		if err != nil && !errors.Is(err, journal.ErrNoItem) {
 			return err
 		}
-		b.Item = itemName("", it)
+		if b.Called, b.Item = calledItem(it, b.Index), itemName("", it); b.Item == b.Called {
+			b.Item = ""
+		}
 		b.Label = run.labels().Of(b.Path, b.Attempts[0].Label, func() (event.Item, error) { return it, err })
 	}
 	if n := len(b.Attempts); n > 0 {

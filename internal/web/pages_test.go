@@ -302,8 +302,14 @@ func TestMapWithFailuresIsNoSuccess(t *testing.T) {
 	if body := s.page("/runs/" + id + "/map"); !strings.Contains(body, `>the first</a>`) || !strings.Contains(body, `>b</a>`) {
 		t.Errorf("the items have no names:\n%s", body[strings.Index(body, "<tbody>"):])
 	}
-	if body := s.page("/runs/" + id + "/items/0"); !strings.Contains(body, "Item 0 <span class=\"itemname\">the first</span>") {
+	if body := s.page("/runs/" + id + "/items/0"); !strings.Contains(body, "Item a <span class=\"itemname\">the first</span>") || !strings.Contains(body, "index 0 (the first is 0)") {
 		t.Errorf("the item has no name: %s", body[strings.Index(body, "<h2>"):])
+	}
+	if body := s.page("/runs/" + id + "/items/1"); !strings.Contains(body, "<h2>Item b</h2>") || !strings.Contains(body, "<title>Item b ") {
+		t.Errorf("the item is not called as by dlq list: %.300s", body[strings.Index(body, "<h2>"):])
+	}
+	if code, h, _ := s.get(s.in, s.at("/runs")); code != http.StatusSeeOther || h.Get("Location") != "/" {
+		t.Errorf("/runs gives status %d to %s", code, h.Get("Location"))
 	}
 	if code, h, _ := s.get(s.in, s.at("/runs/"+id+"/map?item=%231")); code != http.StatusSeeOther || !strings.HasSuffix(h.Get("Location"), "/items/1") {
 		t.Errorf("the item of a number gives status %d to %s", code, h.Get("Location"))

@@ -184,6 +184,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /stream", p.stream)
 	mux.HandleFunc("POST /runs/{run}/{action}", p.act)
+	mux.Handle("GET /runs", http.RedirectHandler("/", http.StatusSeeOther)) // the list, by the path of its runs
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, "There is no such page.", "The address may be mistyped. All runs are in the list.")
 	})
