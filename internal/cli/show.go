@@ -338,6 +338,9 @@ func (s *shown) phases(st *journal.State, spent map[string]int64) {
 		} else if i.Status == event.Interrupted {
 			i.DurationMS = spent[name]
 		}
+		if name == "map" && i.Status == event.Succeeded && s.Items.Failed > 0 {
+			i.Status = event.CompletedWithFailures // its phase is done, but not all of its items
+		}
 		s.Phases = append(s.Phases, i)
 	}
 	slices.SortFunc(s.Phases, func(x, y phaseInfo) int { return x.Started.Compare(y.Started) })

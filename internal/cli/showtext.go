@@ -194,9 +194,6 @@ func (o *showOptions) printPhases(s *shown, p palette) error {
 	t := table{head: []string{"PHASE", "STATUS", "TOOK"}, right: map[int]bool{2: true}}
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.Phases {
-		if x.Phase == "map" && x.Status == event.Succeeded && s.Items.Failed > 0 {
-			x.Status = event.CompletedWithFailures // its phase is done, but not all of its items
-		}
 		t.add(x.Phase, words(x.Status), took(x.DurationMS))
 	}
 	return o.section(&t)
