@@ -152,7 +152,7 @@ chaos: build
 
 # The tests of kills and full disks that go through all places of a run: each of its events.
 chaos-events:
-	BIDE_CHAOS=1 $(GO) test -run 'KilledAtEach|AfterAKill|KilledAround|ItemsKilled|Disk|TruncatedJournal' -timeout 60m -v ./internal/engine
+	BIDE_CHAOS=1 $(GO) test -run 'KilledAtEach|AKillChanges|AfterAKill|KilledAround|ItemsKilled|Disk|TruncatedJournal' -timeout 60m -v ./internal/engine
 
 # Every effect of a run on files fails, or is the last one of its processes, and the power
 # is cut at every one: see internal/engine/enumerate_test.go. Linux on amd64; the tests

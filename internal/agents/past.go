@@ -26,6 +26,14 @@ func (p past) finished() bool {
 	return false
 }
 
+// elsewhere has the steps begin in another worktree than the one of the record.
+func (p past) elsewhere() {
+	for path, rec := range p {
+		rec.From = nil
+		p[path] = rec
+	}
+}
+
 // failed reports whether an attempt at a step failed that the item has not got over.
 func (p past) failed() bool {
 	for _, rec := range p {

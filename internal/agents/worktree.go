@@ -56,6 +56,7 @@ func (x *Map) worktree(ctx context.Context, a *attempt, last *failure.Failure) (
 		}
 	}
 	if !a.past.finished() {
+		a.past.elsewhere()
 		// After a conflict it would have the same one again, and what is requeued is given
 		// to the agent on top of what is merged by then.
 		if a.Attempt > 1 && (last == nil || last.Class == worktree.ClassConflict) {

@@ -125,6 +125,32 @@ handlers:
     - {shell: 'echo mended', capture: how}
     - shell: 'echo "4 ${item.id} ${error.exit_code} ${error.class} ${error.attempts} ${error.message} ${how} ${own}" >> $EV/log'
 `, status: 3},
+	"the end of a run": {text: `
+commands:
+  - {shell: 'echo a', capture: a}
+  - {shell: 'echo "no $(echo more)" >&2; exit 9', id: bad, on_failure: {fail_workflow: true, strategy: cleanup, commands: [{shell: 'echo "1 ${error.exit_code} ${a}" >> $EV/log'}]}}
+finally:
+  - {shell: 'echo fin', capture: f}
+  - shell: 'echo "2 ${workflow.status} ${workflow.class} ${workflow.message} ${f} ${a} ${last.output}" >> $EV/log'
+`, status: 1},
+	"items in worktrees": {git: true, exact: true, text: `
+name: w
+mode: mapreduce
+isolation: worktree
+setup:
+  - {shell: 'echo 1 > seed.txt', auto_commit: true}
+map:
+  input: [{id: a}, {id: b}, {id: c}]
+  max_parallel: 1
+  agent_template:
+    - {shell: 'echo ${item.id} > ${item.id}.txt', auto_commit: true, capture: made}
+    - shell: 'echo "1 ${item.id} ${step.files_added} ${step.commit_count} $(cat seed.txt)" >> $EV/log; test ${item.id} != b || test $BIDE_ATTEMPT -gt 1'
+    - {shell: 'printf "%s\n2\n" ${item.id} > ${item.id}.txt'}
+    - shell: 'echo "2 ${item.id} ${step.files_modified} ${step.insertions} ${last.success}" >> $EV/log'
+reduce:
+  - shell: 'echo "3 ${map.results[1].files_modified} ${map.results[0].status} ${map.results[1].attempts} $(cat *.txt | sort | tr "\n" " ")" >> $EV/log'
+error_policy: {retry_config: {attempts: 2, initial_delay: 1ms}}
+`, status: 3},
 	"a repository": {git: true, exact: true, text: `
 commands:
   - {shell: 'echo 1 > a.txt; echo 2 > b.txt', auto_commit: true}
@@ -139,13 +165,17 @@ commands:
 }
 
 // TestAKillChangesNoValue: whenever a run is killed, what its steps read after a resume is what
-// they read in a run that nobody killed. The normal run takes every seventh event.
+// they read in a run that nobody killed. The normal run takes every
+// seventh event, and of a run in a repository every 29th.
 func TestAKillChangesNoValue(t *testing.T) {
 	t.Parallel()
 	for name, flow := range sameFlows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			by := 7
+			if flow.git {
+				by = 29
+			}
 			if chaos() > 0 {
 				by = 1
 			}
