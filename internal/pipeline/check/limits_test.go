@@ -8,6 +8,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
 )
 
 func repeat(n int, format string) string {
@@ -138,6 +139,14 @@ func TestEqualOptionsAreSettledOnce(t *testing.T) {
 	if x, y := o[0].Fallback.(*check.Const), o[1].Fallback.(*check.Const); x.Value != "x" || y.Value != "y" || o[2].Fallback != nil {
 		t.Error(x, y, o[2].Fallback)
 	}
+	// As numbers one after the other, these two would be the same.
+	p, _ = run(newEnv(t), "a = Fetch(1) with breaker: 0.5/220/30s\nb = Fetch(2) with breaker: 0.52/20/30s\nout a")
+	if a, b := p.Assigns[0].Value.(*check.Call).Options, p.Assigns[1].Value.(*check.Call).Options; a.Text == b.Text || b.Breaker.FailureRate != 0.52 {
+		t.Errorf("%q, %q", a.Text, b.Text)
+	}
+	if _, problems := run(newEnv(t), "a = Fetch(1) with breaker: 0.5/20/30s\nb = Fetch(2) with breaker: 0.52/0/30s\nout a"); !problems.HasErrors() {
+		t.Error("a breaker of no calls is no error")
+	}
 	if o[4].Named[0].Pos.Line != 6 || o[5].Named[0].Pos.Line != 7 {
 		t.Errorf("named limits have their places: %v, %v", o[4].Named, o[5].Named)
 	}
@@ -148,5 +157,67 @@ func TestEqualOptionsAreSettledOnce(t *testing.T) {
 	}
 	if !slices.Equal(lines, []int{1, 3, 4}) {
 		t.Errorf("a wrong option is reported at lines %v:\n%v", lines, problems)
+	}
+}
+
+// TestOptionsStandAlone: what options mean, and what is wrong with them, is the same whatever
+// calls there are before them.
+func TestOptionsStandAlone(t *testing.T) {
+	values := map[string][]string{
+		"retry": {"0", "1", "11", "unlimited", "1000000"}, "delay": {"0s", "1s", "11s", "1ms"}, "max_delay": {"1s", "0s"}, "timeout": {"1s", "0s", "11s"},
+		"backoff": {"fixed", "linear", "exponential", "fibonacci", "custom", "nothing"}, "jitter": {"none", "full", "nothing"},
+		"breaker": {"5/30s", "53/0s", "0.5/20/30s", "0.52/0/30s", "0.5/220/30s", "0.52/20/30s", "2.5/1/1s"}, "throttle": {"1/1s", "11/1s", "1/11s", "0/1s"},
+		"concurrency": {"1", "11", "0"}, "priority": {"high", "low", "1", "101", "nothing"}, "cache": {"1s", "0s", "1min"},
+		"cache_backend": {`"memory"`, `"disk"`, `"tape"`}, "on_error": {"skip", "log", "wrap", "nothing"}, "budget": {"1s", "0s"}, "deadline": {"1s", "1h", "0s"},
+		"retry_on": {"network", "timeout", "[network, timeout]", "exit_code(1)", "exit_code(1, 2)", "exit_code(12)", "exit_code(0)", `pattern("a")`, `pattern("(")`, "nothing", "[]"},
+		"abort_on": {"network", "exit_code(1)"}, "limits": {`"a"`, `"a,b"`, `"a,a"`, `","`}, "lazy": {"true", "false"},
+		"until": {"(v) => v == \"a\"", "(v) => v == \"b\"", "(v) => 1"}, "fallback": {`"a"`, `"b"`, "1"},
+		"rules": {"[{on: network, retry: 2}]", "[{on: network, retry: 22}]", "[{on: timeout, retry: 2}]", "[{on: network, delay: 2s}]", "[{retry: 2}]", "[{on: network, timeout: 1s}]"},
+	}
+	env := newEnv(t)
+	clauses := []string{}
+	for name, list := range values {
+		for _, v := range list {
+			clauses = append(clauses, name+": "+v, "retry: 2, delay: 3s, "+name+": "+v)
+		}
+	}
+	clauses = slices.DeleteFunc(clauses, func(c string) bool { // not what the parser refuses
+		_, problems := syntax.Parse("a.cst", []byte("a = Fetch(1) with "+c+"\nout a"))
+		return problems.HasErrors()
+	})
+	slices.Sort(clauses)
+	if len(clauses) < 100 {
+		t.Fatalf("%d clauses", len(clauses))
+	}
+	text := func(list diag.List, line int) (out string) {
+		for _, p := range list {
+			if p.Pos.Line == line && p.Code != "conflicting-limits" && p.Code != "redefined" {
+				out += p.Code + " " + p.Message + " " + p.Suggestion + "\n"
+			}
+		}
+		return out
+	}
+	for i, c := range clauses {
+		other := clauses[(i*7+3)%len(clauses)]
+		_, alone := run(env, "a = Fetch(1) with "+c+"\nout a")
+		for _, before := range []string{c, other, strings.Join(clauses[:i], "\nx = Fetch(1) with ")} {
+			if before == "" {
+				continue
+			}
+			src := "x = Fetch(1) with " + before + "\na = Fetch(1) with " + c + "\nout a"
+			p, both := run(env, src)
+			if got, want := text(both, strings.Count(src, "\n")), text(alone, 1); got != want && len(both) < 100 {
+				t.Errorf("%s\nafter %s\n%swant\n%s", c, before, got, want)
+			}
+			if p == nil || before == c {
+				continue
+			}
+			last := p.Assigns[len(p.Assigns)-1].Value.(*check.Call).Options
+			for _, v := range p.Assigns[:len(p.Assigns)-1] {
+				if o := v.Value.(*check.Call).Options; o.Plain == last.Plain && !strings.Contains(c, "fallback") {
+					t.Errorf("%s has the options of others, whose text is %s", c, o.Text)
+				}
+			}
+		}
 	}
 }

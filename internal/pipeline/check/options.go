@@ -185,7 +185,9 @@ func appendValue(b []byte, v syntax.OptionValue) []byte {
 	case *syntax.DurationValue:
 		number(int64(v.Value))
 	case *syntax.RateValue:
-		b = append(b, v.Share...)
+		if v.Share != "" {
+			b = append(append(b, v.Share...), ' ')
+		}
 		number(v.Count, int64(v.Per.Value))
 	case *syntax.WordValue:
 		b = append(b, v.Word...)
