@@ -76,17 +76,13 @@ func (l *lock) forget() error {
 
 // locked says whether somebody has the run in dir.
 func locked(dir string) (bool, error) {
-	path := filepath.Join(dir, lockName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	l := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	l := flock.New(filepath.Join(dir, lockName), flock.SetFlag(os.O_RDONLY))
 	ok, err := l.TryRLock()
-	if err != nil {
-		return false, err
-	}
-	if !ok {
-		return true, nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil || !ok:
+		return err == nil, err
 	}
 	return false, l.Unlock()
 }
