@@ -49,6 +49,8 @@ var elsewheres = func() []elsewhere {
 		{policy, "errorequals autoretryfor retryexceptions retryonexception retryif if when retryableerrors conditions", "write retry_on: " + someErrors + ": bide docs errors"},
 		{policy, "exitcode exitcodes onexitcodes retryonexit retryonexitcode retryonexitcodes retryexitcodes", "write retry_on: {exit_code: [<n|75>]}"},
 		{policy, "strategy policy kind", `did you mean "backoff"?`},
+		{policy, "reraise", "leave it out: a step whose attempts are used up has failed"},
+		{policy, "beforesleep before after onretry beforeretry", "leave it out: every attempt is reported and recorded; a command reads its number in $BIDE_ATTEMPT"},
 		{policy, "breaker", `did you mean "circuit_breaker"?`},
 
 		{step, "retries maxretries retrylimit numretries backofflimit", "write retry: {attempts: <n+1|4>}" + firstToo},
@@ -100,6 +102,8 @@ var elsewheres = func() []elsewhere {
 		{step, "resourceclass resources cpu memory", "steps run on this machine; write limits: [NAME], of which bide limits set NAME slots=4 says how many run at once"},
 		{step, "repeat", "write foreach: {command: seq <n|3>} with do: and the steps"},
 		{step, "cache", skipItems},
+		{step, "compensate compensation rollback undo", "write on_failure: with what undoes this step, or finally: at the top of the file"},
+		{step, "activity", "leave it out: shell: has the command, name: what it is called"},
 		{step, "title label", `did you mean "name"?`},
 		{step, "matrix", "write a map over the values, with ${item} in its steps"},
 
@@ -158,7 +162,9 @@ var elsewheres = func() []elsewhere {
 		{request, "params query", "write them into url:, behind a ?"},
 		{request, "contenttype", "write headers: {Content-Type: <t|application/json>}"},
 
-		{file, "tasks", `did you mean "commands"?`},
+		{file, "taskqueue", "leave it out: bide run --on temporal runs a file on many machines (bide docs cluster)"},
+		{file, "workflowexecutiontimeout workflowruntimeout", "write timeout: <s|1h>"},
+		{file, "tasks targets activities stages", `did you mean "commands"?`},
 		{file, "retries maxretries backofflimit", "write retry_defaults: {attempts: <n+1|4>}" + firstToo},
 		{file, "restart restartpolicy", "write retry_defaults: {attempts: 5, backoff: fixed}: a step runs again when it has failed"},
 		{file, "activedeadlineseconds timeoutseconds", "write timeout: <s|1h>"},
