@@ -175,7 +175,7 @@ func loadKept[Of comparable, Answer any](path string) (k kept[Of, Answer], ok bo
 		return k, false // another one may mean something else by the rest
 	}
 	r.value(reflect.ValueOf(&k).Elem())
-	return k, !r.bad
+	return k, !r.bad && len(r.b) == 0
 }
 
 // storeKept writes the file. A home that can only be read has none; one that a power cut
