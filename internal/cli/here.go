@@ -100,6 +100,8 @@ func (a *app) withRun(cmd *cobra.Command, arg runArg, args []string) ([]string, 
 	switch {
 	case err != nil || m.ID == "":
 		return args, err
+	case missing && arg.changes && m.other && arg.what != "" && !arg.suits(infoOf(m.Summary, nil)):
+		return nil, usagef("there is no run %s, of this directory or another", arg.what)
 	case missing && arg.changes && m.other:
 		run := shortRun(m.ID)
 		return nil, usagef("there is no run of this directory%s; the newest of another one is %s (%s, in %s): %s %s", spaced(arg.what), run, visible(m.title()), visible(m.Dir), cmd.CommandPath(), run+givenFlags(cmd))

@@ -41,7 +41,10 @@ exists is not changed.`,
   bide init --mapreduce demo && bide run demo/mapreduce.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.dir = cmp.Or(first(args), ".")
-			if ext := filepath.Ext(o.dir); ext == ".yml" || ext == ".yaml" {
+			switch filepath.Ext(o.dir) {
+			case ".cst":
+				return usagef("bide init writes a workflow, and %s is the name of a pipeline; bide docs pipelines has a first one", o.dir)
+			case ".yml", ".yaml":
 				o.dir, o.file = filepath.Split(o.dir)
 				o.dir = filepath.Clean(o.dir)
 			}
