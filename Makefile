@@ -188,9 +188,9 @@ ci:
 checks machines: export CGO_ENABLED = 0
 checks machines: export GOFLAGS = -trimpath
 checks:
-	$(MAKE) -j1 lint bounds darwin examples bench-build contrib fuzz-short web-check browser release-check
+	$(MAKE) -j1 lint bounds darwin examples bench-build fuzz-short web-check browser release-check
 machines:
-	$(MAKE) -j1 cluster-short
+	$(MAKE) -j1 cluster-short contrib
 
 # api/go.txt, which has what the public packages export; a test compares it.
 api:
