@@ -88,6 +88,7 @@ var alikes = []alike{
 	{"model", "", "--probability --chaos --latency --duration --outage --down --failure-model --faults -p", "write a model, steps: {\"*\": {failures: {network: 0.1}, latency: 2s}}, and name it with --model FILE: bide docs simulate"},
 	{"yes", "", "--assume-yes --no-confirm --non-interactive --auto-approve", "write: --yes, or -y"},
 	{"quiet", "", "-s --silent --no-output", "write: --quiet, or -q"},
+	{"color", "", "--no-color --no-colour --nocolor", "write: --color never"},
 	{"progress", "", "--no-progress", "write: --progress none"},
 	{"param", "", "-e --env --var --vars --extra-vars", "write: --param NAME=VALUE for a parameter of the file; steps have the environment of bide, so NAME=VALUE before bide sets a variable"},
 	{"", "", "--run --run-id --id", "the run is an argument: CMD RUN"},

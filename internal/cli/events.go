@@ -85,8 +85,14 @@ func (o *eventsOptions) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if n == 0 && o.item != "" {
-			o.tell("item %s of run %s has not begun", visible(o.item), shortRun(r.Run()))
+		switch run := shortRun(r.Run()); {
+		case n > 0:
+		case o.step != "":
+			return usagef("run %s has no such event of a step %s; --step takes the path of a step, as in commands[2]: bide events %s shows them", run, visible(o.step), run)
+		case len(types) > 0:
+			o.tell("run %s has no event of the type %s", run, strings.Join(types, " or "))
+		case o.item != "":
+			o.tell("item %s of run %s has not begun", visible(o.item), run)
 		}
 		if o.follow {
 			return o.brokenOff(ctx, r)
