@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -111,6 +113,29 @@ func (f *runFlags) showing(cmd *cobra.Command) {
 	fs.StringVar(&f.traceItems, "trace-items", "failed", "which items get spans, where traces are sent: failed (or retried; 10,000 at most), all, none")
 }
 
+// readsArgument finds in a workflow what the words behind its file are read by.
+var readsArgument = pattern.Lazy(`\b(ARG(_\d+)?|INDEX|TOTAL)\b|\$\{?[1-9]`)
+
+// unread refuses words behind a file that reads none: the run would do something else than
+// what they ask for.
+func (o *runOptions) unread(file *workflow.File) error {
+	for _, text := range sources(file).of {
+		if readsArgument().Match(text) {
+			return nil
+		}
+	}
+	for _, word := range o.rest {
+		write := "write ${ARG} in the place that it is for, or leave it out"
+		if name, _, assigned := strings.Cut(word, "="); assigned && !strings.ContainsAny(name, " /") {
+			write = "write: --param " + diag.ShellWord(word)
+		} else if slices.Contains(fileEndings, filepath.Ext(word)) {
+			write = "one run has one file: write bide run once for each"
+		}
+		return usagef("%s reads no argument, so that %s would have no effect; %s", o.path, diag.ShellWord(word), write)
+	}
+	return nil
+}
+
 func (o *runOptions) run(ctx context.Context) error {
 	if err := o.clusterFlags.check(); err != nil {
 		return usageError{err}
@@ -132,6 +157,9 @@ func (o *runOptions) run(ctx context.Context) error {
 	}
 	if problems.HasErrors() || file == nil {
 		return o.faulty(o.path, problems, "; nothing was run")
+	}
+	if err := o.unread(file); err != nil {
+		return err
 	}
 	if err := o.stepPipelines(file); err != nil {
 		return err

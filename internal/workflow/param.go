@@ -104,10 +104,17 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 		if has[name] {
 			continue
 		}
-		if s := diag.DidYouMean(name, declaredNames); s != "" {
-			d.warnf(in.valueAt(name, root), "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", s)
-		} else if _, typed := in.texts[name]; typed && !composed(root) && !hasWord(root, name) {
-			d.warnf(in.valueAt(name, root), "unknown-parameter", "nothing in the workflow uses the parameter %q", name).Suggest("write ${%s} in the place that it is for", name)
+		_, typed := in.texts[name]
+		unused, near := typed && !composed(root) && !hasWord(root, name), diag.DidYouMean(name, declaredNames)
+		report := d.warnf
+		if unused && d.toRun { // the run would do something else than what was asked for
+			report = d.errorf
+		}
+		switch {
+		case near != "":
+			report(in.valueAt(name, root), "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", near)
+		case unused:
+			report(in.valueAt(name, root), "unknown-parameter", "nothing in the workflow uses the parameter %q", name).Suggest("write ${%s} in the place that it is for", name)
 		}
 		list = append(list, declared{Param: Param{Name: name, Type: "any", Pos: root.pos}, n: root})
 	}
