@@ -36,7 +36,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{after, "NAME.output, NAME.stderr, NAME.exit_code, NAME.success, NAME.duration", "with `capture: NAME`, beside `${NAME}` itself"},
 	{after, "step.files_added, step.files_modified, step.files_deleted, step.files_changed", "in a repository: what the last step changed, in all of its attempts; of the whole run `workflow.files_added` and so on"},
 	{after, "step.commits, step.commit_count, step.insertions, step.deletions", "in a repository: the commits of the last step, and their lines; of the whole run `workflow.commits` and so on"},
-	{after, "git, git.branch, git.commit", "where the working tree stands when the step begins"},
+	{after, "git.branch, git.commit", "where the working tree stands when the step begins"},
 	{after, "git.staged_files, git.unstaged_files, git.untracked_files, git.modified_files, git.deleted_files, git.changed_files", "its state when the step begins"},
 	{repair, "error", "how the step failed"},
 	{repair, "error.message, error.class, error.exit_code, error.step, error.attempts", "what went wrong, its class, the exit status, the step's label, how often it ran"},
