@@ -727,7 +727,7 @@ func dieMain() int {
 		select {}
 	})
 	opt := engine.Options{Store: store, Sinks: []event.Sink{die}}
-	opt.Dir = "."
+	opt.Dir, opt.Yes = ".", slices.Contains(os.Args, "-y")
 	return dieRun(opt)
 }
 

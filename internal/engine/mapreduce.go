@@ -88,14 +88,24 @@ func (r *run) readItems(ctx context.Context, p step.Place) error {
 // reduce runs the reduce steps with all that the map gave. The journal forgets
 // those of an earlier reduce once dead letters are run again.
 func (r *run) reduce(ctx context.Context, p step.Place) error {
-	name, err := r.host.results(ctx, p)
-	if err != nil {
+	if err := r.mapped(ctx, &p); err != nil {
 		return err
 	}
-	if name != "" {
-		p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
-	}
 	return r.x.Block(ctx, &p, r.file.Reduce, "reduce", nil)
+}
+
+// mapped has steps read what the map gave, once for all of them.
+func (r *run) mapped(ctx context.Context, p *step.Place) (err error) {
+	if !r.results.made {
+		if r.results.file, err = r.host.results(ctx, *p); err != nil {
+			return err
+		}
+		r.results.made = true
+	}
+	if r.results.file != "" {
+		p.Env = p.Env.Export("BIDE_RESULTS_FILE", r.results.file)
+	}
+	return nil
 }
 
 // mapPhase runs the map over all items that are not finished.

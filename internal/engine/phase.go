@@ -46,6 +46,11 @@ func (r *run) mergeBlock(ctx context.Context, vars map[string]any) error {
 	p.Scope = r.env.Scope.Child()
 	p.Scope.Set("merge", vars)
 	return r.phase(ctx, p, "merge", func(ctx context.Context, p step.Place) error {
+		if r.file.Map != nil {
+			if err := r.mapped(ctx, &p); err != nil {
+				return err
+			}
+		}
 		return r.x.Block(ctx, &p, r.file.Merge, "merge", nil)
 	})
 }

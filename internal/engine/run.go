@@ -35,6 +35,10 @@ type run struct {
 	env     *environ.Environment
 	x       *step.Executor
 	seals   *items.Seals
+	results struct { // what the map gave, for the steps that follow
+		made bool
+		file string
+	}
 	flows   *dataflow.Flows
 	gitWork *gitwork.Work
 	// notBefore, if not nil, gives the time before which the nth work item to start does not.

@@ -150,7 +150,33 @@ map:
 reduce:
   - shell: 'echo "3 ${map.results[1].files_modified} ${map.results[0].status} ${map.results[1].attempts} $(cat *.txt | sort | tr "\n" " ")" >> $EV/log'
 error_policy: {retry_config: {attempts: 2, initial_delay: 1ms}}
-`, status: 3},
+`, status: 0},
+	"a merge": {git: true, exact: true, text: `
+name: m
+mode: mapreduce
+isolation: worktree
+map:
+  input: [{id: a}, {id: b}]
+  max_parallel: 1
+  agent_template:
+    - {shell: 'echo ${item.id} > ${item.id}.txt', auto_commit: true}
+merge:
+  - {shell: 'echo before', capture: m}
+  - shell: 'echo "1 ${merge.modified_files} ${merge.file_count} ${merge.target_branch} ${merge.commit_count} ${map.successful} ${m} $(grep -c item_id $BIDE_RESULTS_FILE)" >> $EV/log'
+`},
+	"a merge after reduce": {git: true, exact: true, text: `
+name: m
+mode: mapreduce
+isolation: worktree
+map:
+  input: [{id: a}, {id: b}]
+  agent_template:
+    - {shell: 'echo ${item.id} > ${item.id}.txt', auto_commit: true}
+reduce:
+  - {shell: 'echo 2 > r.txt; echo reduced', auto_commit: true, capture: r}
+merge:
+  - shell: 'echo "1 ${merge.file_count} ${merge.commit_count} ${map.total} ${r} $(grep -c item_id $BIDE_RESULTS_FILE)" >> $EV/log'
+`},
 	"a repository": {git: true, exact: true, text: `
 commands:
   - {shell: 'echo 1 > a.txt; echo 2 > b.txt', auto_commit: true}
@@ -161,7 +187,7 @@ commands:
   - shell: 'echo "r ${step.files_added} ${step.commit_count}" >> $EV/log'
   - {shell: 'echo 4 > c.txt'}
   - shell: 'echo "3 ${step.files_added} ${git.untracked_files}" >> $EV/log'
-`, status: 3},
+`},
 }
 
 // TestAKillChangesNoValue: whenever a run is killed, what its steps read after a resume is what
@@ -191,7 +217,7 @@ func TestAKillChangesNoValue(t *testing.T) {
 				return b
 			}
 			b := fresh()
-			p := b.start("bide", "run", "-q", "flow.yml")
+			p := b.start("bide", "run", "-q", "-y", "flow.yml")
 			if status := p.wait(t); status != flow.status {
 				t.Fatalf("status %d, want %d\n%s\n%s", status, flow.status, p.text(), b.read())
 			}
@@ -201,7 +227,7 @@ func TestAKillChangesNoValue(t *testing.T) {
 				if flow.exact {
 					when = "committed"
 				}
-				p := b.start("die-at", strconv.Itoa(at), when)
+				p := b.start("die-at", strconv.Itoa(at), when, "-y")
 				status := p.wait(t)
 				b.quiet()
 				last := status != -1
