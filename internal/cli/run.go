@@ -140,6 +140,9 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err := o.clusterFlags.check(); err != nil {
 		return usageError{err}
 	}
+	if o.path == "-" {
+		return usagef("bide run takes a file, not standard input: a resume would have nothing to compare with; bide check - judges such a text")
+	}
 	if dataflow.IsPipeline(o.path) {
 		return o.runPipeline(ctx)
 	}
