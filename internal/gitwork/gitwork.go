@@ -20,6 +20,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/step"
@@ -373,7 +374,7 @@ func (g *Work) markHead(ctx context.Context) (*worktree.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &p, os.WriteFile(name, step.Data(p), 0o600)
+	return &p, files.Replace(name, 0o600, files.Synced(step.Data(p)))
 }
 
 // Freeze takes the snapshot of the run's worktree from which agents start.
