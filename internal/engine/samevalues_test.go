@@ -103,6 +103,35 @@ commands:
       - foreach: {foreach: [1, 2], do: [{shell: 'echo "3 ${each} ${item}" >> $EV/log; echo "${each}${item}"'}]}
   - shell: 'echo "4 ${loop.output} ${foreach.results[1].output} ${foreach.succeeded} ${foreach.total}" >> $EV/log'
 `},
+	"calls of a pipeline": {files: map[string]string{
+		"modules.yml": `modules:
+  - {name: Echo, params: {s: String, n: Int, f: Float}, result: {s: String, n: Int, f: Float, l: List<Int>}, shell: 'echo "1 $INPUT_S $INPUT_N $INPUT_F" >> $EV/log; printf ''{"s":"%s","n":%s,"f":%s,"l":[%s,-7]}'' "$INPUT_S" $INPUT_N $INPUT_F $INPUT_N'}
+  - {name: Third, params: {s: String}, result: String, shell: 'echo "2 $INPUT_S $BIDE_ATTEMPT $BIDE_LAST_EXIT" >> $EV/log; test $BIDE_ATTEMPT = 3 || exit 7; echo "t $INPUT_S"'}
+  - {name: Fails, params: {s: String}, result: String, shell: 'echo "why $INPUT_S" >&2; exit 4'}
+`,
+		"p.cst": `use stdlib.collection
+in s: String
+in n: Int
+a = Echo(s, n, 1.50)
+b = map(a.l, (x) => Echo("x", x, 2.0))
+c = Third(a.s) with retry: 3, delay: 1ms
+d = Fails(c) with fallback: error.message
+e = Fails(c) with retry: 1, delay: 1ms, fallback: error.class
+f = map(a.l, (x) => Third("y") with retry: 2, delay: 1ms, fallback: error.class)
+out a
+out b
+out c
+out d
+out e
+out f
+`,
+	}, text: `
+secrets: {S: hush-hush-hush}
+env: {T: hush-hush-hush}
+commands:
+  - {pipeline: p.cst, with: {s: 'é ${T}', n: 9007199254740993}, id: p}
+  - shell: 'echo "3 ${p.output}" >> $EV/log'
+`},
 	"a map": {text: `
 name: m
 mode: mapreduce
