@@ -52,6 +52,13 @@ func (p *parser) sortKey() (sortKey, error) {
 	var k sortKey
 	braced := p.eat("${")
 	p.space()
+	at := p.pos
+	if p.eat("-") {
+		if path, _, err := scanPath(p.src, p.pos); err == nil {
+			return k, &SyntaxError{Offset: at, Message: "a name is expected here, not -", Suggestion: "write " + path.String() + " DESC"}
+		}
+		p.pos = at
+	}
 	path, end, err := scanPath(p.src, p.pos)
 	if err != nil {
 		return k, err

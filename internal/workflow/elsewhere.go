@@ -152,6 +152,9 @@ var elsewheres = func() []elsewhere {
 		{agent, "apikey token", "leave it out: the program has the environment of bide, and its own login"},
 		{agent, "stream", "write output: stream-json"},
 
+		{[]*table{inputTable}, "glob pattern files dir directory", "write input: {command: ls <t|*.txt>}, of which each line is an item"},
+		{[]*table{inputTable}, "lines", "write input: {file: <t|items.txt>, format: lines}"},
+		{[]*table{inputTable}, "range count", "write input: {command: seq 1 10}, of which each line is an item"},
 		{each, "in values over", `did you mean "items"?`},
 
 		{request, "data payload form", `did you mean "body"? json: takes values`},

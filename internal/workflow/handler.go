@@ -31,6 +31,10 @@ func (d *decoder) handler(n *node, path string) *Handler {
 	case n.kind == nullNode:
 		return nil
 	}
+	if write := handlerWords[n.text]; n.scalar() && write != "" {
+		d.errorf(n, "bad-value", "on_failure: %s would run a command of that name", n.text).Suggest("%s; or shell: %s where the command is meant", write, n.text)
+		return nil
+	}
 	h.Steps = d.steps(n, path, bareShell)
 	if len(h.Steps) == 0 {
 		if n.kind == listNode && len(n.items) == 0 {
@@ -40,6 +44,19 @@ func (d *decoder) handler(n *node, path string) *Handler {
 	}
 	return h
 }
+
+// handlerWords are words of other tools for what becomes of a step that has failed, with what
+// to write.
+var handlerWords = map[string]string{
+	"continue": handlerGoOn, "ignore": handlerGoOn, "skip": handlerGoOn, "pass": handlerGoOn, "warn": handlerGoOn,
+	"stop": handlerStop, "abort": handlerStop, "fail": handlerStop, "halt": handlerStop,
+	"retry": "write retry: {attempts: 3} beside it",
+}
+
+const (
+	handlerGoOn = "write on_failure: true, and the steps after it run"
+	handlerStop = "leave it out: the run fails with a step that has failed"
+)
 
 // onFailure reads the handler of a step.
 func (d *decoder) onFailure(n *node, s *Step) *Handler {

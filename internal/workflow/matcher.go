@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,10 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 			return []Matcher{{Name: name, Match: m}}
 		}
 		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))
+		if words := strings.FieldsFunc(n.text, func(r rune) bool { return r == ',' || r == ' ' }); len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(matcherNames, w) }) {
+			p.Suggest("write [%s]", strings.Join(words, ", "))
+			return nil
+		}
 		if text := matcherElsewhere(name); text != "" {
 			p.Suggest("%s", text)
 			return nil

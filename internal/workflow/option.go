@@ -128,6 +128,16 @@ func (d *decoder) spans(n *node, key string) ([]time.Duration, bool) {
 	return list, true
 }
 
+// percentage is a number of percent, as in 20%, as a share of one; "" for any other text.
+func percentage(text string) string {
+	digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
+	n, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || n < 0 || n > 100 {
+		return ""
+	}
+	return strconv.FormatFloat(n/100, 'g', -1, 64)
+}
+
 func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	if n.kind == boolNode {
 		return map[bool]backoff.Jitter{true: backoff.Factor}[isTrue(n)], true
@@ -139,6 +149,8 @@ func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	switch hint := diag.DidYouMean(n.text, option.Jitters); {
 	case n.kind == floatNode || n.kind == intNode && n.text == "1":
 		p.Suggest("write jitter: factor, jitter_factor: %s", n.text)
+	case percentage(n.text) != "":
+		p.Suggest("write jitter: factor, jitter_factor: %s", percentage(n.text))
 	case slices.Contains([]string{"yes", "on", "no", "off"}, n.text):
 		p.Suggest("write %v, or one of %s", n.text == "yes" || n.text == "on", strings.Join(option.Jitters, ", "))
 	case hint != "":
