@@ -692,7 +692,9 @@ func dieMain() int {
 	if err != nil && !named {
 		return complain(err)
 	}
-	committed := os.Args[2] == "committed"
+	committed, interrupted := os.Args[2] == "committed", os.Args[2] == "interrupted"
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
 	home, err := journal.Home()
 	if err != nil {
 		return complain(err)
@@ -706,6 +708,10 @@ func dieMain() int {
 			at = e.Seq
 		}
 		if e.Seq != at {
+			return
+		}
+		if interrupted {
+			interrupt()
 			return
 		}
 		for committed {
@@ -728,7 +734,7 @@ func dieMain() int {
 	})
 	opt := engine.Options{Store: store, Sinks: []event.Sink{die}}
 	opt.Dir, opt.Yes = ".", slices.Contains(os.Args, "-y")
-	return dieRun(opt)
+	return dieRun(ctx, opt)
 }
 
 // TestKilledAtEachEvent ends a small run at each of its events, before and after the event
@@ -822,13 +828,13 @@ reduce:
   - shell: echo "reduce-two $(( ${n} + 1 )) ${map.results[0].output} ${map.results[1].output} ${map.results[2].output} ${word}" >> $EV/log
 `
 
-func dieRun(opt engine.Options) int {
+func dieRun(ctx context.Context, opt engine.Options) int {
 	file, problems := workflow.Load("flow.yml", workflow.Options{})
 	if err := problems.Err(); err != nil {
 		return complain(err)
 	}
 	opt.File = file
-	sum, err := engine.Run(context.Background(), opt)
+	sum, err := engine.Run(ctx, opt)
 	if err != nil {
 		return complain(err)
 	}

@@ -219,8 +219,8 @@ commands:
 `},
 }
 
-// TestAKillChangesNoValue: whenever a run is killed, what its steps read after a resume is what
-// they read in a run that nobody killed. The normal run takes every
+// TestAKillChangesNoValue: whenever a run is killed or interrupted, what its steps read after a resume is what
+// they read in a run that nobody ended. The normal run takes every
 // seventh event, and of a run in a repository every 29th.
 func TestAKillChangesNoValue(t *testing.T) {
 	t.Parallel()
@@ -251,16 +251,18 @@ func TestAKillChangesNoValue(t *testing.T) {
 				t.Fatalf("status %d, want %d\n%s\n%s", status, flow.status, p.text(), b.read())
 			}
 			want := b.read()
+			events, _ := b.recordedEvents()
+			all := len(events)
 			for at := 1 + len(name)%by; ; at += by {
-				b, when := fresh(), []string{"at-once", "committed"}[at/by%2]
-				if flow.exact {
+				b, when := fresh(), []string{"committed", "interrupted", "at-once"}[at/by%3]
+				if flow.exact && when == "at-once" {
 					when = "committed"
 				}
 				p := b.start("die-at", strconv.Itoa(at), when, "-y")
 				status := p.wait(t)
 				b.quiet()
-				last := status != -1
-				if !last {
+				last := status != -1 && (when != "interrupted" || at > all)
+				if status == -1 || status == 130 {
 					p = b.start("bide", "resume", "-q")
 					status = p.wait(t)
 					b.quiet()
@@ -269,7 +271,7 @@ func TestAKillChangesNoValue(t *testing.T) {
 					}
 				}
 				if got := b.read(); got != want || status != flow.status {
-					t.Fatalf("killed at event %d, %s: status %d, want %d; the steps read\n%s\nwant\n%s\n%s", at, when, status, flow.status, got, want, p.text())
+					t.Fatalf("ended at event %d, %s: status %d, want %d; the steps read\n%s\nwant\n%s\n%s", at, when, status, flow.status, got, want, p.text())
 				}
 				if last {
 					return

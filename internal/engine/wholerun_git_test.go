@@ -50,7 +50,7 @@ func wholeMain() int {
 	})}}
 	opt.Dir, opt.Yes = ".", true
 	if _, err := store.Find(""); err != nil {
-		return dieRun(opt)
+		return dieRun(context.Background(), opt)
 	}
 	sum, err := engine.Resume(context.Background(), "", opt)
 	if err != nil && !errors.As(err, new(*engine.FinishedError)) {
