@@ -1,154 +1,191 @@
 package telemetry
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	logscollector "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	metricscollector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	tracecollector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
 // schemaURL is the version of the semantic conventions whose names are used.
 const schemaURL = "https://opentelemetry.io/schemas/1.44.0"
 
-// request is a request to a collector: what the resource tells by one scope. signal is the
-// name of its messages, list that of what is told.
-func request(signal string, res []Attr, list string, told []message) message {
-	scope := message{{1, "name", "github.com/bide-dev/bide"}}
-	return message{{1, "resource" + signal, []message{{
-		{1, "resource", attributed(1, res)},
-		{2, "scope" + signal, []message{{{1, "scope", scope}, {2, list, told}, {3, "schemaUrl", schemaURL}}}},
-		{3, "schemaUrl", schemaURL},
-	}}}}
+func scope() *common.InstrumentationScope {
+	return &common.InstrumentationScope{Name: "github.com/bide-dev/bide"}
 }
 
-// attributed is a message of attributes alone.
-func attributed(number int, list []Attr) message {
-	return message{{number, "attributes", attributes(list)}}
-}
-
-func attributes(list []Attr) []message {
-	out := make([]message, 0, len(list))
+func attributes(list []Attr) []*common.KeyValue {
+	out := make([]*common.KeyValue, 0, len(list))
 	for _, a := range list {
-		var v field
+		v := &common.AnyValue{}
 		switch x := a.Value.(type) {
 		case string:
-			v = field{1, "stringValue", given{valid(x)}}
-		case bool:
-			v = field{2, "boolValue", given{x}}
+			v.Value = &common.AnyValue_StringValue{StringValue: valid(x)}
 		case int64:
-			v = field{3, "intValue", given{x}}
+			v.Value = &common.AnyValue_IntValue{IntValue: x}
 		case float64:
-			v = field{4, "doubleValue", given{x}}
+			v.Value = &common.AnyValue_DoubleValue{DoubleValue: x}
+		case bool:
+			v.Value = &common.AnyValue_BoolValue{BoolValue: x}
 		default:
 			panic(fmt.Sprintf("telemetry: attribute %s is a %T", a.Key, a.Value))
 		}
-		out = append(out, message{{1, "key", valid(a.Key)}, {2, "value", message{v}}})
+		out = append(out, &common.KeyValue{Key: a.Key, Value: v})
 	}
 	return out
 }
 
-func nanos(t time.Time) fixed {
+func nanos(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
 	}
-	return fixed(t.UnixNano())
+	return uint64(t.UnixNano())
 }
 
-func spanID(of SpanID) id {
-	if of.IsZero() {
+func spanID(id SpanID) []byte {
+	if id.IsZero() {
 		return nil
 	}
-	return of[:]
-}
-
-func traceID(of TraceID) id {
-	if of.IsZero() {
-		return nil
-	}
-	return of[:]
+	return id[:]
 }
 
 // traceRequest is spans as a collector takes them.
-func traceRequest(res []Attr, spans []Span) message {
-	list := make([]message, len(spans))
+func traceRequest(res []Attr, spans []Span) proto.Message {
+	list := make([]*trace.Span, len(spans))
 	for i, s := range spans {
-		var events, links []message
+		p := &trace.Span{TraceId: s.Trace[:], SpanId: s.ID[:], ParentSpanId: spanID(s.Parent), Name: valid(s.Name), Kind: trace.Span_SpanKind(s.Kind),
+			StartTimeUnixNano: nanos(s.Start), EndTimeUnixNano: nanos(s.End), Attributes: attributes(s.Attrs)}
 		for _, e := range s.Events {
-			events = append(events, message{{1, "timeUnixNano", nanos(e.Time)}, {2, "name", e.Name}, {3, "attributes", attributes(e.Attrs)}})
+			p.Events = append(p.Events, &trace.Span_Event{TimeUnixNano: nanos(e.Time), Name: e.Name, Attributes: attributes(e.Attrs)})
 		}
 		if s.Link != nil {
-			links = []message{{{1, "traceId", id(s.Link.Trace[:])}, {2, "spanId", id(s.Link.Span[:])}}}
+			p.Links = []*trace.Span_Link{{TraceId: s.Link.Trace[:], SpanId: s.Link.Span[:]}}
 		}
-		var status message
 		if s.Failed != "" {
-			const failed = 2
-			status = message{{2, "message", valid(s.Message)}, {3, "code", enum(failed)}}
+			p.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: valid(s.Message)}
 		}
-		list[i] = message{
-			{1, "traceId", id(s.Trace[:])},
-			{2, "spanId", id(s.ID[:])},
-			{4, "parentSpanId", spanID(s.Parent)},
-			{5, "name", valid(s.Name)},
-			{6, "kind", enum(s.Kind)},
-			{7, "startTimeUnixNano", nanos(s.Start)},
-			{8, "endTimeUnixNano", nanos(s.End)},
-			{9, "attributes", attributes(s.Attrs)},
-			{11, "events", events},
-			{13, "links", links},
-			{15, "status", status},
-		}
+		list[i] = p
 	}
-	return request("Spans", res, "spans", list)
+	return &tracecollector.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
+		Resource: &resource.Resource{Attributes: attributes(res)}, SchemaUrl: schemaURL,
+		ScopeSpans: []*trace.ScopeSpans{{Scope: scope(), Spans: list, SchemaUrl: schemaURL}},
+	}}}
 }
 
 // logsRequest is log records as a collector takes them.
-func logsRequest(res []Attr, records []Record) message {
-	list := make([]message, len(records))
+func logsRequest(res []Attr, records []Record) proto.Message {
+	list := make([]*logs.LogRecord, len(records))
 	for i, r := range records {
-		list[i] = message{
-			{1, "timeUnixNano", nanos(r.Time)},
-			{2, "severityNumber", enum(r.Severity)},
-			{3, "severityText", map[Severity]string{Warn: "WARN", Error: "ERROR"}[r.Severity]},
-			{5, "body", message{{1, "stringValue", given{valid(r.Body)}}}},
-			{6, "attributes", attributes(r.Attrs)},
-			{9, "traceId", traceID(r.Trace)},
-			{10, "spanId", spanID(r.Span)},
-			{11, "observedTimeUnixNano", nanos(r.Time)},
-			{12, "eventName", r.Event},
+		p := &logs.LogRecord{TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time), SeverityNumber: logs.SeverityNumber(r.Severity),
+			SeverityText: map[Severity]string{Warn: "WARN", Error: "ERROR"}[r.Severity], EventName: r.Event, Attributes: attributes(r.Attrs),
+			Body: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: valid(r.Body)}}, SpanId: spanID(r.Span)}
+		if !r.Trace.IsZero() {
+			p.TraceId = r.Trace[:]
 		}
+		list[i] = p
 	}
-	return request("Logs", res, "logRecords", list)
+	return &logscollector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
+		Resource: &resource.Resource{Attributes: attributes(res)}, SchemaUrl: schemaURL,
+		ScopeLogs: []*logs.ScopeLogs{{Scope: scope(), LogRecords: list, SchemaUrl: schemaURL}},
+	}}}
 }
 
 // metricsRequest is metrics as a collector takes them: what has been added up
 // since they began.
-func metricsRequest(res []Attr, m *Metrics, now time.Time) message {
-	var list, points []message
-	all := m.snapshot()
-	for i, s := range all {
-		points = append(points, point(s, nanos(m.began), nanos(now)))
-		if i+1 == len(all) || all[i+1].instrument.name != s.instrument.name {
-			list, points = append(list, metric(s.instrument, points)), nil
+func metricsRequest(res []Attr, m *Metrics, now time.Time) proto.Message {
+	var list []*metrics.Metric
+	for _, s := range m.snapshot() {
+		var p *metrics.Metric
+		if n := len(list); n > 0 && list[n-1].Name == s.instrument.name {
+			p = list[n-1]
+		} else {
+			p = newMetric(s.instrument)
+			list = append(list, p)
 		}
+		addPoint(p, s, nanos(m.began), nanos(now))
 	}
-	return request("Metrics", res, "metrics", list)
+	return &metricscollector.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
+		Resource: &resource.Resource{Attributes: attributes(res)}, SchemaUrl: schemaURL,
+		ScopeMetrics: []*metrics.ScopeMetrics{{Scope: scope(), Metrics: list, SchemaUrl: schemaURL}},
+	}}}
 }
 
-func metric(i *instrument, points []message) message {
-	m := message{{1, "name", i.name}, {2, "description", i.help}, {3, "unit", i.unit}}
-	list, cumulative := field{1, "dataPoints", points}, field{2, "aggregationTemporality", enum(2)}
+func newMetric(i *instrument) *metrics.Metric {
+	const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	p := &metrics.Metric{Name: i.name, Unit: i.unit, Description: i.help}
 	switch i.kind {
 	case counter, upDown:
-		return append(m, field{7, "sum", message{list, cumulative, {3, "isMonotonic", i.kind == counter}}})
+		p.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{AggregationTemporality: cumulative, IsMonotonic: i.kind == counter}}
 	case gauge:
-		return append(m, field{5, "gauge", message{list}})
+		p.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{}}
+	case histogram:
+		p.Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{AggregationTemporality: cumulative}}
 	}
-	return append(m, field{9, "histogram", message{list, cumulative}})
+	return p
 }
 
-func point(s series, from, to fixed) message {
-	times := message{{2, "startTimeUnixNano", from}, {3, "timeUnixNano", to}}
-	if s.instrument.kind != histogram {
-		return append(times, field{7, "attributes", attributes(s.attrs)}, field{4, "asDouble", given{s.value}})
+func addPoint(p *metrics.Metric, s series, from, to uint64) {
+	point := &metrics.NumberDataPoint{Attributes: attributes(s.attrs), StartTimeUnixNano: from, TimeUnixNano: to,
+		Value: &metrics.NumberDataPoint_AsDouble{AsDouble: s.value}}
+	switch d := p.Data.(type) {
+	case *metrics.Metric_Sum:
+		d.Sum.DataPoints = append(d.Sum.DataPoints, point)
+	case *metrics.Metric_Gauge:
+		d.Gauge.DataPoints = append(d.Gauge.DataPoints, point)
+	case *metrics.Metric_Histogram:
+		sum := s.value
+		d.Histogram.DataPoints = append(d.Histogram.DataPoints, &metrics.HistogramDataPoint{Attributes: point.Attributes,
+			StartTimeUnixNano: from, TimeUnixNano: to, Count: s.count, Sum: &sum, BucketCounts: s.buckets, ExplicitBounds: s.instrument.bounds})
 	}
-	return append(times, field{4, "count", fixed(s.count)}, field{5, "sum", given{s.value}}, field{6, "bucketCounts", s.buckets},
-		field{7, "explicitBounds", s.instrument.bounds}, field{9, "attributes", attributes(s.attrs)})
+}
+
+// encode gives the bytes of a message, as protobuf or as the protocol's JSON.
+func encode(m proto.Message, asJSON bool) ([]byte, error) {
+	if !asJSON {
+		return proto.Marshal(m)
+	}
+	b, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, err
+	}
+	hexIDs(v)
+	return json.Marshal(v)
+}
+
+// hexIDs writes ids in hexadecimal, as the protocol wants them in JSON, where
+// protobuf's own JSON has base64.
+func hexIDs(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, x := range v {
+			text, ok := x.(string)
+			if ok && (key == "traceId" || key == "spanId" || key == "parentSpanId") {
+				if b, err := base64.StdEncoding.DecodeString(text); err == nil {
+					v[key] = hex.EncodeToString(b)
+				}
+				continue
+			}
+			hexIDs(x)
+		}
+	case []any:
+		for _, x := range v {
+			hexIDs(x)
+		}
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -84,7 +86,7 @@ func again(err error) bool {
 }
 
 // send sends a message, again where the collector was not ready, until ctx ends.
-func (s *sender) send(ctx context.Context, m message) error {
+func (s *sender) send(ctx context.Context, m proto.Message) error {
 	if s.Exporter == Console {
 		b, err := encode(m, true)
 		if err == nil {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/limits"
 )
@@ -218,7 +220,7 @@ func (s *Sink) note(ctx context.Context, before error) {
 }
 
 // next takes the next batch of a signal; nil where there is nothing to send.
-func (s *Sink) next(sig Signal) message {
+func (s *Sink) next(sig Signal) proto.Message {
 	if sig == MetricsSignal {
 		s.lookAtLimits()
 		return metricsRequest(s.cfg.Resource, s.metrics, time.Now())
