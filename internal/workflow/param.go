@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -106,15 +107,19 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 		}
 		_, typed := in.texts[name]
 		unused, near := typed && !composed(root) && !hasWord(root, name), diag.DidYouMean(name, declaredNames)
-		report := d.warnf
-		if unused && d.toRun { // the run would do something else than what was asked for
-			report = d.errorf
-		}
+		at, told := in.valueAt(name, root), ""
 		switch {
 		case near != "":
-			report(in.valueAt(name, root), "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", near)
+			told = fmt.Sprintf("the workflow has no parameter %q", name)
 		case unused:
-			report(in.valueAt(name, root), "unknown-parameter", "nothing in the workflow uses the parameter %q", name).Suggest("write ${%s} in the place that it is for", name)
+			told, near = fmt.Sprintf("nothing in the workflow uses the parameter %q", name), fmt.Sprintf("write ${%s} in the place that it is for", name)
+		}
+		switch {
+		case told == "":
+		case unused && d.toRun: // the run would do something else than what was asked for
+			d.errorf(at, "unknown-parameter", "%s", told).Suggest("%s", near)
+		default:
+			d.warnf(at, "unknown-parameter", "%s", told).Suggest("%s", near)
 		}
 		list = append(list, declared{Param: Param{Name: name, Type: "any", Pos: root.pos}, n: root})
 	}
