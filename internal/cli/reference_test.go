@@ -113,9 +113,11 @@ func exitStatusReference() string {
 func TestEveryTableHasAReference(t *testing.T) {
 	words := docs.Words()
 	has := func(kind, word string) {
-		if _, found := slices.BinarySearch(words, strings.TrimLeft(word, "-")); !found {
-			t.Errorf("the reference has no %s %s", kind, word)
+		at, found := slices.BinarySearch(words, strings.TrimLeft(word, "-"))
+		if found || kind == "variable" && at < len(words) && strings.HasPrefix(words[at], word+".") { // of git there are only members
+			return
 		}
+		t.Errorf("the reference has no %s %s", kind, word)
 	}
 	for _, f := range workflow.Fields() {
 		has("key", f.Key)
