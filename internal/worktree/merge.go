@@ -432,7 +432,7 @@ func (m *merging) putAside(ctx context.Context) error {
 		return err
 	}
 	name := "merging-" + strings.ReplaceAll(strings.TrimPrefix(m.branch, itemBranches+m.run.ID+"/"), "/", "-")
-	repositories, err := m.run.setAside(m.dir, name, append(repositories(st.Untracked), links...))
+	repositories, err := m.run.setAside(ctx, m.dir, name, append(repositories(st.Untracked), links...))
 	if err == nil {
 		m.aside, err = m.run.keepModules(ctx, m.dir, admin, name, m.before, st.Commit)
 	}

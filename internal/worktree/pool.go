@@ -609,7 +609,7 @@ func (run *Run) putAside(ctx context.Context, s *slot, st *look, k *Kept) (err e
 		}
 	}
 	name := s.name()
-	if k.Repositories, err = run.setAside(s.dir, name, append(repositories(st.Untracked), links...)); err != nil {
+	if k.Repositories, err = run.setAside(ctx, s.dir, name, append(repositories(st.Untracked), links...)); err != nil {
 		return err
 	}
 	k.Submodules, err = run.keepModules(ctx, s.dir, s.admin, name, s.owner.Base, st.Commit)

@@ -315,7 +315,7 @@ func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescu
 	}
 	links, err := r.links(ctx, path)
 	if err == nil {
-		aside, err = run.setAside(path, "run", append(repositories(st.Untracked), links...))
+		aside, err = run.setAside(ctx, path, "run", append(repositories(st.Untracked), links...))
 	}
 	if err == nil {
 		var admin string

@@ -98,20 +98,31 @@ func (run *Run) SetAside() string {
 }
 
 // setAside moves repositories from a worktree to a directory of the run, and gives their
-// new places.
-func (run *Run) setAside(dir, name string, paths []string) (kept []string, err error) {
+// new places. They and all that is in them are on the disk when it returns.
+func (run *Run) setAside(ctx context.Context, dir, name string, paths []string) (kept []string, err error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	place := func(path string) string {
+		return filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name), filepath.FromSlash(strings.TrimSuffix(path, "/")))
+	}
 	for _, path := range paths {
-		to := filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name), filepath.FromSlash(strings.TrimSuffix(path, "/")))
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return kept, err
+		if err := os.MkdirAll(filepath.Dir(place(path)), 0o700); err != nil {
+			return nil, err
 		}
-		to = freeName(to)
+	}
+	// Otherwise a power cut could keep the move and lose what it leads to.
+	if err := run.repo.Sync(ctx); err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		to := freeName(place(path))
 		if err := os.Rename(filepath.Join(dir, filepath.FromSlash(path)), to); err != nil {
 			return kept, err
 		}
 		kept = append(kept, to)
 	}
-	return kept, nil
+	return kept, run.repo.Sync(ctx)
 }
 
 // freeName gives a name that nothing has: this one, or this one with something added.

@@ -404,6 +404,9 @@ func (r *Repo) keepModule(ctx context.Context, m module, all []module, part stri
 		if err := os.MkdirAll(filepath.Dir(part), 0o700); err != nil {
 			return err
 		}
+		if err := r.Sync(ctx); err != nil { // as in setAside
+			return err
+		}
 		if m.dir == "" {
 			err = os.Mkdir(part, 0o777)
 		} else if err = os.Rename(m.dir, part); err == nil {
