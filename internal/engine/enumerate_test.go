@@ -441,7 +441,7 @@ func (x *stage) finish(status int, story string) (string, bool) {
 		if x.runDir() == "" {
 			args = []string{"run", "-y", "flow.yml"}
 		} else if state.Status == event.Succeeded {
-			return story + "\nthe record says that it succeeded", true
+			return story + "\nthe record says that it succeeded", x.status == 0
 		} else if died {
 			args = []string{"dlq", "retry", "last", "-y"}
 		}

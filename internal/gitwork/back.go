@@ -122,7 +122,8 @@ func (g *Work) leaveRun(ctx context.Context, items int) error {
 	if err != nil {
 		return err
 	}
-	g.Unmerged = max(g.Unmerged, len(k.Rescued)+len(k.Repositories)+len(k.Submodules))
+	files := max(g.Unmerged, len(k.Rescued))
+	g.Unmerged = files + len(k.Repositories) + len(k.Submodules)
 	if n := len(k.Repositories); n > 0 {
 		g.x.Note("steps of the run made %s of their own below its worktree, whose files no commit of it can have: kept as %s",
 			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
@@ -133,13 +134,13 @@ func (g *Work) leaveRun(ctx context.Context, items int) error {
 	if k.Branch != "" && len(k.Rescued) == 0 {
 		g.x.Note("%s", k)
 	}
-	return errors.Join(g.tellLeft(ctx, items), g.Repo.Sync(ctx))
+	return errors.Join(g.tellLeft(ctx, items, files), g.Repo.Sync(ctx))
 }
 
 // tellLeft reports the work that is left in branches and not merged: of items that
-// succeeded, of items that failed, and of items that were killed. It reports those too that
-// the process could not report because it died.
-func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
+// succeeded, of items that failed, and of items that were killed; files are those of the run's
+// own steps. It reports those too that the process could not report because it died.
+func (g *Work) tellLeft(ctx context.Context, succeeded, files int) error {
 	left, err := g.Repo.List(ctx, g.x.Run)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 	}
 	n := len(left) - again
 	committed := g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft()
-	if dir := g.Tree.SetAside(); g.Shared == nil && dir != "" && n == 0 && (committed || succeeded == 0 && g.Unmerged == 0) {
+	if dir := g.Tree.SetAside(); g.Shared == nil && dir != "" && n == 0 && (committed || succeeded == 0 && files == 0) {
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made or changed below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
 		return nil
 	}
@@ -161,13 +162,13 @@ func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
 			why = "left in the git stash, or by a step that went to another commit"
 		}
 	}
-	switch own := diag.Count(g.Unmerged, "file") + " of the run's own steps"; {
-	case succeeded > 0 && g.Unmerged > 0:
+	switch own := diag.Count(files, "file") + " of the run's own steps"; {
+	case succeeded > 0 && files > 0:
 		g.tellUnmerged(ctx, "work of "+diag.Count(succeeded, "item")+" and "+own+" was "+why+", and is in branches, not merged")
 	case succeeded > 0:
 		g.tellUnmerged(ctx, "work of "+diag.Count(succeeded, "item")+" was "+why+", and is in branches, not merged")
-	case g.Unmerged > 0:
-		g.tellUnmerged(ctx, own+" "+diag.Plural(g.Unmerged, "was", "were")+" "+why+", and "+diag.Plural(g.Unmerged, "is", "are")+" in a branch, not merged")
+	case files > 0:
+		g.tellUnmerged(ctx, own+" "+diag.Plural(files, "was", "were")+" "+why+", and "+diag.Plural(files, "is", "are")+" in a branch, not merged")
 	case n == 0 && again > 0:
 		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: see `bide worktree ls`", diag.Count(again, "branch", "branches"))
 	case n > 0:

@@ -116,5 +116,5 @@ func (g *Work) mergeShared(ctx context.Context, ahead bool, items, nowhere int) 
 		g.tellUnmerged(ctx, "the work is in branch "+g.Tree.Branch+" and is not merged yet")
 		return nil
 	}
-	return g.tellLeft(ctx, items)
+	return g.tellLeft(ctx, items, g.Unmerged)
 }

@@ -599,8 +599,13 @@ func (run *Run) settled(ctx context.Context, s *slot) error {
 // putAside moves repositories and submodules out of a slot if they have something that no
 // commit of it can have.
 func (run *Run) putAside(ctx context.Context, s *slot, st *look, k *Kept) (err error) {
-	if st.untouched || s.owner.Item == nobody {
+	if s.owner.Item == nobody {
 		return nil
+	}
+	name := s.name()
+	if st.untouched {
+		k.Repositories, err = run.asideAs(name)
+		return err
 	}
 	links := st.links
 	if links == nil && st.Commit != s.owner.Base {
@@ -608,7 +613,6 @@ func (run *Run) putAside(ctx context.Context, s *slot, st *look, k *Kept) (err e
 			return err
 		}
 	}
-	name := s.name()
 	if k.Repositories, err = run.setAside(ctx, s.dir, name, append(repositories(st.Untracked), links...)); err != nil {
 		return err
 	}

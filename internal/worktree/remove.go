@@ -271,6 +271,11 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 			return Kept{}, err
 		}
 	}
+	if aside == nil { // a process that died may have moved some
+		if aside, err = run.asideAs("run"); err != nil {
+			return Kept{}, err
+		}
+	}
 	if err := run.unmark(); err != nil {
 		return Kept{}, err
 	}

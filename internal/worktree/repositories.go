@@ -2,6 +2,8 @@ package worktree
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,14 +99,15 @@ func (run *Run) SetAside() string {
 	return dir
 }
 
-// setAside moves repositories from a worktree to a directory of the run, and gives their
-// new places. They and all that is in them are on the disk when it returns.
+// setAside moves repositories from a worktree to a directory of the run, and gives the places
+// of all that are there by this name: a process that died may have moved some. They and all
+// that is in them are on the disk when it returns.
 func (run *Run) setAside(ctx context.Context, dir, name string, paths []string) (kept []string, err error) {
 	if len(paths) == 0 {
-		return nil, nil
+		return run.asideAs(name)
 	}
 	place := func(path string) string {
-		return filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name), filepath.FromSlash(strings.TrimSuffix(path, "/")))
+		return filepath.Join(run.asideDir(name), filepath.FromSlash(strings.TrimSuffix(path, "/")))
 	}
 	for _, path := range paths {
 		if err := os.MkdirAll(filepath.Dir(place(path)), 0o700); err != nil {
@@ -118,11 +121,39 @@ func (run *Run) setAside(ctx context.Context, dir, name string, paths []string) 
 	for _, path := range paths {
 		to := freeName(place(path))
 		if err := os.Rename(filepath.Join(dir, filepath.FromSlash(path)), to); err != nil {
-			return kept, err
+			return nil, err
 		}
-		kept = append(kept, to)
 	}
-	return kept, run.repo.Sync(ctx)
+	if err := run.repo.Sync(ctx); err != nil {
+		return nil, err
+	}
+	return run.asideAs(name)
+}
+
+func (run *Run) asideDir(name string) string {
+	return filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name))
+}
+
+// asideAs gives the repositories and the submodules that are kept by a name.
+func (run *Run) asideAs(name string) (kept []string, err error) {
+	err = filepath.WalkDir(run.asideDir(name), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return nil
+		case strings.HasSuffix(path, partSuffix): // it is being moved
+			return fs.SkipDir
+		}
+		if _, err := os.Lstat(filepath.Join(path, ".git")); err != nil {
+			return nil
+		}
+		kept = append(kept, path)
+		return fs.SkipDir
+	})
+	return kept, err
 }
 
 // freeName gives a name that nothing has: this one, or this one with something added.

@@ -383,8 +383,8 @@ func (run *Run) keepModules(ctx context.Context, top, admin, name, base, tip str
 		return nil, err
 	}
 	for _, m := range own {
-		to := filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name), filepath.FromSlash(m.path))
-		part := to + ".part"
+		to := filepath.Join(run.asideDir(name), filepath.FromSlash(m.path))
+		part := to + partSuffix
 		if err := run.repo.keepModule(ctx, m, all, part); err != nil {
 			return kept, fmt.Errorf("keep the submodule %s: %w", m.path, err)
 		}
@@ -396,6 +396,9 @@ func (run *Run) keepModules(ctx context.Context, top, admin, name, base, tip str
 	}
 	return kept, run.repo.Sync(ctx)
 }
+
+// partSuffix is that of a submodule that is being moved.
+const partSuffix = ".part"
 
 // keepModule moves a submodule, with those inside it, to the directory part. It leaves an
 // empty directory in its place, like that of a submodule that was not fetched.
