@@ -119,21 +119,22 @@ var readsArgument = pattern.Lazy(`\b(ARG(_\d+)?|INDEX|TOTAL)\b|\$\{?[1-9]`)
 // unread refuses words behind a file that reads none: the run would do something else than
 // what they ask for.
 func (o *runOptions) unread(file *workflow.File) error {
+	if len(o.rest) == 0 {
+		return nil
+	}
 	for _, text := range sources(file).of {
 		if readsArgument().Match(text) {
 			return nil
 		}
 	}
-	for _, word := range o.rest {
-		write := "write ${ARG} in the place that it is for, or leave it out"
-		if name, _, assigned := strings.Cut(word, "="); assigned && !strings.ContainsAny(name, " /") {
-			write = "write: --param " + diag.ShellWord(word)
-		} else if slices.Contains(fileEndings, filepath.Ext(word)) {
-			write = "one run has one file: write bide run once for each"
-		}
-		return usagef("%s reads no argument, so that %s would have no effect; %s", o.path, diag.ShellWord(word), write)
+	word := o.rest[0]
+	write := "write ${ARG} in the place that it is for, or leave it out"
+	if name, _, assigned := strings.Cut(word, "="); assigned && !strings.ContainsAny(name, " /") {
+		write = "write: --param " + diag.ShellWord(word)
+	} else if slices.Contains(fileEndings, filepath.Ext(word)) {
+		write = "one run has one file: write bide run once for each"
 	}
-	return nil
+	return usagef("%s reads no argument, so that %s would have no effect; %s", o.path, diag.ShellWord(word), write)
 }
 
 func (o *runOptions) run(ctx context.Context) error {
