@@ -279,7 +279,7 @@ func (o *object) close() {
 		switch {
 		case known && f.inert != "":
 			o.d.warnf(p.key, "no-effect", "%q has no effect: %s", p.key.text, f.inert).Suggest("remove the key")
-		case known && o.tables[0] == fileTable && phaseInstead[p.key.text] != "" && p.val.kind != nullNode: // its steps would never run
+		case known && o.tables[0] == fileTable && phaseInstead[p.key.text] != "" && p.val.kind != nullNode && p.key.src.path == o.d.file.Path: // its steps would never run
 			o.d.errorf(p.key, "no-effect", "%q has no effect here: %s", p.key.text, o.whyInert(f)).Suggest("%s", phaseInstead[p.key.text])
 		case known:
 			o.d.warnf(p.key, "no-effect", "%q has no effect here: %s", p.key.text, o.whyInert(f)).Suggest("remove the key, or move it to where it belongs")
