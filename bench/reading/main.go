@@ -200,7 +200,8 @@ func (b *bench) runs(items int) error {
 // of bide resume to that of the next item's process.
 func (b *bench) resume(items int) error {
 	sign := filepath.Join(b.dir, "started")
-	path, err := b.workflow("resume", items+1, "", fmt.Sprintf("    - shell: \"echo >> %s; sleep 600\"\n      when: \"item.id >= %d\"\n", sign, items))
+	// One item is running whenever the run goes down.
+	path, err := b.workflow("resume", items+1, "", fmt.Sprintf("    - shell: \"echo >> %s; sleep 600\"\n      when: \"item.id >= %d\"\nerror_policy: {max_recoveries: 100}\n", sign, items))
 	if err != nil {
 		return err
 	}
