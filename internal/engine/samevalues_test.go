@@ -69,6 +69,20 @@ commands:
   - test: {command: 'test -e fixed', on_failure: {max_attempts: 3, commands: [{shell: 'echo "9 ${test.attempt} ${test.exit_code} $TEST_ATTEMPT" >> $EV/log; test ${test.attempt} != 2 || touch fixed'}]}}
   - shell: 'echo "10 ${last.success}" >> $EV/log'
 `},
+	"how a step with much to say failed": {text: `
+secrets: {S: hush-hush-hush}
+env: {T: hush-hush-hush}
+commands:
+  - shell: yes "$T \\377" | head -c 40001; yes "e $T" | head -c 20001 >&2; exit 3
+    capture: c
+    retry: {attempts: 2, initial_delay: 1ms}
+    on_failure:
+      max_attempts: 2
+      capture: {what: error.output}
+      commands:
+        - shell: 'echo "1 $(printf "%s" "${error.output}" | cksum) $(printf "%s" "${error.stderr}" | cksum) $(printf "%s" "${c}" | cksum)" >> $EV/log'
+  - shell: 'echo "2 $(printf "%s" "${what}" | cksum) $(printf "%s" "${c.output}" | cksum) $(printf "%s" "${last.stderr}" | cksum)" >> $EV/log'
+`, status: 3},
 	"checks and goals": {exact: true, text: `
 commands:
   - shell: 'touch a'

@@ -180,7 +180,7 @@ func (m *maker) texts() {
 	})
 }
 
-// toldParts are what a handler is told of a failure, in the order of its arguments.
+// toldParts are the members of error that a handler reads, in the order of its arguments.
 var toldParts = []string{"class", "message", "exit_code", "output", "stderr"}
 
 // one is true once in n times.
