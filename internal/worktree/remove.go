@@ -107,7 +107,7 @@ func (run *Run) sweep(ctx context.Context) error {
 	if err := r.dropHalf(run); err != nil {
 		return err
 	}
-	if err := run.dropGoing(); err != nil {
+	if err := errors.Join(run.dropGoing(), run.dropDead(ctx)); err != nil {
 		return err
 	}
 	entries, err := r.worktrees(ctx)

@@ -48,17 +48,7 @@ func dropLocks(names ...string) error {
 // they are younger than the run and no process has them open. It gives the shared ones that
 // it removed.
 func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err error) {
-	own := []string{filepath.Join(r.common, filepath.FromSlash(privateRefs+run.ID)), filepath.Join(r.common, "refs", "heads", filepath.FromSlash(itemBranches+run.ID))}
-	var locks []string
-	for _, dir := range own {
-		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && !e.IsDir() && strings.HasSuffix(path, ".lock") {
-				locks = append(locks, path)
-			}
-			return nil
-		})
-	}
-	if err := dropLocks(append(locks, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
+	if err := dropLocks(append(r.nameLocks(run), filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
 		return nil, err
 	}
 	if admin, err := adminDir(run.Dir); err == nil && filepath.Dir(admin) == filepath.Join(r.common, "worktrees") { // a power cut may have damaged the link
@@ -91,6 +81,35 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 		removed = append(removed, name)
 	}
 	return removed, nil
+}
+
+// nameLocks gives the lock files of the private names of a run and of the branches of its items.
+func (r *Repo) nameLocks(run *Run) (locks []string) {
+	for _, dir := range []string{filepath.FromSlash(privateRefs + run.ID), filepath.Join("refs", "heads", filepath.FromSlash(itemBranches+run.ID))} {
+		_ = filepath.WalkDir(filepath.Join(r.common, dir), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && strings.HasSuffix(path, ".lock") {
+				locks = append(locks, path)
+			}
+			return nil
+		})
+	}
+	return locks
+}
+
+// dropDead removes the locks of the run's own names that a git which was killed left in this
+// life of the run.
+func (run *Run) dropDead(ctx context.Context) error {
+	r := run.repo
+	for _, name := range r.nameLocks(run) {
+		dead, err := deadLock(ctx, name, r.opened, r.dir, r.common, run.root)
+		if err == nil && dead {
+			err = dropLocks(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deadLock reports whether a lock file was made after a time by a process that has ended. A

@@ -43,6 +43,26 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	}
 }
 
+// A git is killed and leaves the lock of a name of the run, beside a branch that stays: the
+// lock does not stay with it.
+func TestLocksAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	a := w.agent(run, "one", 1)
+	w.write(a.Dir, "new.txt", "new\n")
+	if k := w.remove(a); k.Branch == "" {
+		t.Fatalf("kept: %+v", k)
+	}
+	run.repo.opened = time.Now().Add(-time.Hour)
+	lock := filepath.Join(w.dir, ".git/refs/bide/r1/pool/2/HEAD.lock")
+	leaveLock(t, lock)
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "the lock is there", w.exists(lock), false)
+	equal(t, "the branch is there", w.git("for-each-ref", "--format=%(refname:short)", "refs/heads/bide-item") != "", true)
+}
+
 // A lock that somebody may hold is left alone: the user's own, one that was there before,
 // and one beside which a git lives that began before it.
 func TestLocksOfOthers(t *testing.T) {

@@ -397,8 +397,8 @@ func (run *Run) keepModules(ctx context.Context, top, admin, name, base, tip str
 	return kept, run.repo.Sync(ctx)
 }
 
-// partSuffix is that of a submodule that is being moved.
-const partSuffix = ".part"
+// partSuffix is that of a submodule that is being moved; no step calls a repository so.
+const partSuffix = ".bide-part"
 
 // keepModule moves a submodule, with those inside it, to the directory part. It leaves an
 // empty directory in its place, like that of a submodule that was not fetched.
