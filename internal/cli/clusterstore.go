@@ -114,9 +114,9 @@ func (f *storeFlags) inStore(names []string) (cluster.Store, []string, error) {
 		case 1:
 			runs = append(runs, fit[0])
 		case 0:
-			return s, nil, fmt.Errorf("the store %s has no run %s; bide store verify lists those that it has", s, name)
+			return s, nil, usagef("the store %s has no run %s; bide store verify lists those that it has", s, name)
 		default:
-			return s, nil, fmt.Errorf("%s matches the runs %s in the store %s: write more of the id", name, strings.Join(fit, ", "), s)
+			return s, nil, usagef("%s matches the runs %s in the store %s: write more of the id", name, strings.Join(fit, ", "), s)
 		}
 	}
 	return s, runs, nil

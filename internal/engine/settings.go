@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -85,41 +84,52 @@ func (s Settings) recorded(f *workflow.File) Settings {
 }
 
 // withhold gives recorded settings the parameters that are not recorded, out of
-// those that are given now.
+// those that are given now. The error is a *ParamsError with all that is wrong.
 func (s *Settings) withhold(run string, given map[string]string) error {
-	var missing []string
+	wrong := &ParamsError{Run: run}
 	for _, name := range s.Withheld {
-		v, ok := given[name]
-		if !ok {
-			missing = append(missing, name)
-			continue
+		if v, ok := given[name]; ok {
+			value.Put(&s.Params, name, v)
+		} else {
+			wrong.Missing = append(wrong.Missing, name)
 		}
-		value.Put(&s.Params, name, v)
 	}
-	if len(missing) > 0 {
-		return &WithheldError{run, missing}
-	}
-	for name := range given {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		_, asValue := s.Params[name]
 		_, fromFile := s.ParamFile[name]
-		if !slices.Contains(s.Withheld, name) && !asValue && !fromFile {
-			return &action.InputError{Err: fmt.Errorf("run %s was started without a parameter %s: --param is for parameters that the file keeps secret; other data for a dead letter stands in the file that --data names", run, name)}
+		switch {
+		case slices.Contains(s.Withheld, name):
+		case asValue || fromFile:
+			wrong.Recorded = append(wrong.Recorded, name)
+		default:
+			wrong.Unknown = append(wrong.Unknown, name)
 		}
-		if !slices.Contains(s.Withheld, name) {
-			return &action.InputError{Err: fmt.Errorf("run %s continues with its parameter %s as it was recorded: --param is for parameters that the file keeps secret", run, name)}
-		}
+	}
+	if len(wrong.Missing)+len(wrong.Recorded)+len(wrong.Unknown) > 0 {
+		return wrong
 	}
 	return nil
 }
 
-// WithheldError says that parameters of a run are secrets, whose values are not
-// recorded and were not given again.
-type WithheldError struct {
-	Run   string
-	Names []string
+// ParamsError says what is wrong with the parameters that were given to continue a run.
+type ParamsError struct {
+	Run      string
+	Missing  []string // secrets, whose values are not recorded and were not given again
+	Recorded []string // no secrets: the run has their values
+	Unknown  []string // the run was started without them
 }
 
-func (e *WithheldError) Error() string {
-	return fmt.Sprintf("run %s was given %s, which its file keeps secret, so that the value is not recorded: give it again, with --param %s=…",
-		e.Run, strings.Join(e.Names, ", "), strings.Join(e.Names, "=… --param "))
+func (e *ParamsError) Error() string {
+	var parts []string
+	if len(e.Missing) > 0 {
+		parts = append(parts, fmt.Sprintf("run %s was given %s, which its file keeps secret, so that the value is not recorded: give it again, with --param %s=…",
+			e.Run, strings.Join(e.Missing, ", "), strings.Join(e.Missing, "=… --param ")))
+	}
+	if len(e.Unknown) > 0 {
+		parts = append(parts, fmt.Sprintf("run %s was started without a parameter %s: --param is for parameters that the file keeps secret; other data for a dead letter stands in the file that --data names", e.Run, strings.Join(e.Unknown, ", ")))
+	}
+	if len(e.Recorded) > 0 {
+		parts = append(parts, fmt.Sprintf("run %s continues with its parameter %s as it was recorded: --param is for parameters that the file keeps secret", e.Run, strings.Join(e.Recorded, ", ")))
+	}
+	return strings.Join(parts, "\n")
 }
