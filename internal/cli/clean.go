@@ -337,10 +337,10 @@ func (o *cleanOptions) printCleaned(list []cleaned, cache cleanedCache) error {
 			DryRun  bool         `json:"dry_run"`
 		}{list, n, bytes, cache, o.dryRun})
 	}
-	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4, also: []int{3}, block: true, keep: map[int]int{4: 20}}
+	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4, also: []int{3}, block: true, keep: map[int]int{4: 20}, most: map[int]int{3: 24}}
 	t.paint = paintStatus(o.palette(o.out), 1)
 	for _, x := range list {
-		t.add(shortRun(x.Run), words(x.Status), diag.Bytes(x.Bytes), cut(x.Name, 24), shortRuns(fate(x.goes(o.dryRun), o.dryRun, x.Why)))
+		t.add(shortRun(x.Run), words(x.Status), diag.Bytes(x.Bytes), x.Name, shortRuns(fate(x.goes(o.dryRun), o.dryRun, x.Why)))
 	}
 	verb := fate(true, o.dryRun, "")
 	if len(list) > 0 {

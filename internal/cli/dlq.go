@@ -149,7 +149,8 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 			return err
 		}
 		p := o.palette(o.out)
-		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4, 6, 2}}
+		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4, 6, 2},
+			block: true, most: map[int]int{1: 32, 6: 32}}
 		t.paint = painted(3, func(s string) string { return p.sgr("31", s) })
 		out, names := jsonArray{w: o.out}, namesIn(ctx, r)
 		n := 0
@@ -162,7 +163,7 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 				return out.add(i)
 			}
 			name, label := i.names()
-			t.add(name, cut(label, 32), strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i, names), oneLine(short(i)))
+			t.add(name, label, strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i, names), oneLine(short(i)))
 			return nil
 		})
 		if err != nil {
@@ -183,7 +184,7 @@ func stepName(i *letterInfo, names *itemNames) string {
 	if i.Step == "" {
 		return ""
 	}
-	return cut(visible(names.stepOf(i.Step, i.StepLabel, i.place, 0)), 32)
+	return visible(names.stepOf(i.Step, i.StepLabel, i.place, 0))
 }
 
 // short is the first thing to show a person: the last line that the step wrote on its standard

@@ -584,7 +584,7 @@ func (o *dlqStatsOptions) printStats(s *letterStats) error {
 		name string
 		list []count
 	}{{"CLASS", s.ByClass}, {"STEP", s.ByStep}, {"AGE", s.ByAge}} {
-		t := table{head: []string{"COUNT", part.name}, right: map[int]bool{0: true}, flex: 1}
+		t := table{head: []string{"COUNT", part.name}, right: map[int]bool{0: true}, flex: 1, block: true}
 		for _, c := range part.list {
 			t.add(strconv.Itoa(c.Count), c.Name)
 		}

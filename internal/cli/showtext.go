@@ -191,7 +191,7 @@ func (o *showOptions) printPhases(s *shown, p palette) error {
 	if len(s.Phases) == 0 {
 		return nil
 	}
-	t := table{head: []string{"PHASE", "STATUS", "TOOK"}, right: map[int]bool{2: true}}
+	t := table{head: []string{"PHASE", "STATUS", "TOOK"}, right: map[int]bool{2: true}, block: true}
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.Phases {
 		t.add(x.Phase, words(x.Status), took(x.DurationMS))
@@ -222,7 +222,7 @@ func (o *showOptions) printSteps(s *shown, p palette) error {
 	if len(s.StepList) == 0 {
 		return nil
 	}
-	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WAITED", "WHAT"}, right: map[int]bool{2: true, 3: true, 4: true}, flex: 5, also: []int{0}, drop: []int{4, 2}}
+	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WAITED", "WHAT"}, right: map[int]bool{2: true, 3: true, 4: true}, flex: 5, also: []int{0}, drop: []int{4, 2}, block: true}
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.StepList {
 		if s.Proof != nil && ofQueue().MatchString(x.Step) {

@@ -22,7 +22,8 @@ type table struct {
 	drop  []int        // then these are left out, one after the other
 	last  []int        // then these become narrower
 	spare []int        // then these are left out
-	block bool         // a row is a block of lines where flex and also are not enough
+	block bool         // a row is a block of lines where flex and also are not enough, and on a terminal below narrowWidth where a cell would be cut
+	most  map[int]int  // the width above which a cell of a column is cut, but not in a block
 	keep  map[int]int  // the width that columns keep until nothing else can become narrower
 	paint func(column int, cell string) string
 }
@@ -60,6 +61,9 @@ func (t *table) fit(widths []int, empty []bool, width int) bool {
 		}
 		return total - width
 	}
+	if t.block && width < narrowWidth {
+		return over() <= 0 && !t.cuts(empty)
+	}
 	give := append([]int{t.flex}, t.also...)
 	natural, keep := slices.Clone(widths), t.keep
 	narrow := func(least int) bool {
@@ -94,10 +98,23 @@ func (t *table) fit(widths []int, empty []bool, width int) bool {
 	return true
 }
 
+// cuts reports whether a cell is wider than its column may be.
+func (t *table) cuts(empty []bool) bool {
+	for column, most := range t.most {
+		if !empty[column] && slices.ContainsFunc(t.rows, func(row []string) bool { return widthOf(row[column]) > most }) {
+			return true
+		}
+	}
+	return false
+}
+
 // blocks writes each row as lines: the first cell, and below it the others with their
 // headings, folded. Of a table of two columns, the two cells stand in one line.
 func (t *table) blocks(w io.Writer, empty []bool, width int) error {
 	var b strings.Builder
+	if len(t.head) == 2 && t.head[0] != "" {
+		b.WriteString(fold(t.head[0]+": "+t.head[1], width, gap) + "\n")
+	}
 	for _, row := range t.rows {
 		if len(row) == 2 {
 			b.WriteString(fold(row[0]+": "+row[1], width, gap) + "\n")
@@ -109,6 +126,9 @@ func (t *table) blocks(w io.Writer, empty []bool, width int) error {
 				head := t.head[i]
 				if strings.ToUpper(head) == head { // else it is a name, and not a word of ours
 					head = strings.ToLower(head)
+				}
+				if t.paint != nil {
+					c = t.paint(i, c)
 				}
 				b.WriteString(fold(gap+head+": "+c, width, gap+gap) + "\n")
 			}
@@ -130,8 +150,11 @@ func (t *table) print(w io.Writer, width int) error {
 			}
 		}
 	}
+	for i, most := range t.most {
+		widths[i] = min(widths[i], most)
+	}
 	if width > 0 && !t.fit(widths, empty, width) {
-		return t.blocks(w, empty, width)
+		return t.blocks(w, t.empty(), width)
 	}
 	end := len(empty) - 1
 	for end > 0 && empty[end] {

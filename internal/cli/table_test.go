@@ -34,6 +34,35 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableBlocks: on a narrow terminal nothing of a row is cut or left out.
+func TestTableBlocks(t *testing.T) {
+	tab := table{head: []string{"A", "NONE", "N", "TEXT"}, right: map[int]bool{2: true}, flex: 3, drop: []int{2}, block: true, most: map[int]int{0: 4}}
+	tab.add("first", "", "7", "short")
+	tab.add("second", "", "123", "a text that is longer than the terminal")
+	two := table{head: []string{"COUNT", "STEP"}, flex: 1, block: true}
+	two.add("7", "a step with a long name")
+	for _, c := range []struct {
+		table
+		width int
+		want  string
+	}{
+		{tab, 0, "A     N    TEXT\nfir…  7    short\nsec…  123  a text that is longer than the terminal\n"},
+		{tab, 59, "first\n  n: 7\n  text: short\nsecond\n  n: 123\n  text: a text that is longer than the terminal\n"},
+		{tab, 30, "first\n  n: 7\n  text: short\nsecond\n  n: 123\n  text: a text that is longer\n    than the terminal\n"},
+		{two, 59, "COUNT  STEP\n7      a step with a long name\n"},
+		{two, 25, "COUNT: STEP\n7: a step with a long\n  name\n"},
+	} {
+		var b strings.Builder
+		c.right = nil
+		if err := c.print(&b, c.width); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); got != c.want {
+			t.Errorf("width %d:\n%s\nwant\n%s", c.width, got, c.want)
+		}
+	}
+}
+
 func TestTook(t *testing.T) {
 	for ms, want := range map[int64]string{0: "", 7: "7ms", 999: "999ms", 1234: "1.2s", 12_345: "12s", 61_499: "1m1s", 3_661_000: "1h1m"} {
 		if got := took(ms); got != want {

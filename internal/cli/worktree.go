@@ -119,7 +119,7 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return nil
 	}
 	t := table{head: []string{"RUN", "STATUS", "ITEM", "NOT MERGED", "UNCOMMITTED", "SIZE", "BRANCH", "WORKTREE"},
-		right: map[int]bool{3: true, 4: true, 5: true}, flex: 7, block: true}
+		right: map[int]bool{3: true, 4: true, 5: true}, flex: 7, block: true, most: map[int]int{2: 32}}
 	t.paint = paintStatus(o.palette(o.out), 1)
 	for _, i := range list {
 		bytes := ""
@@ -130,7 +130,7 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		if i.Replaced {
 			unmerged += ", replaced"
 		}
-		t.add(shortRun(i.Run), words(i.Status), cut(oneLine(cmp.Or(i.Label, i.Item)), 32), unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
+		t.add(shortRun(i.Run), words(i.Status), oneLine(cmp.Or(i.Label, i.Item)), unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
 	return t.print(o.out, o.columns(o.out))
 }
