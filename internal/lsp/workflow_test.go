@@ -127,6 +127,48 @@ func TestFixesWithValues(t *testing.T) {
 	}
 }
 
+// TestFixesOfOneKey: two fixes that write the same key into one map are one fix, or only the
+// first is offered; no key is there twice, whichever fixes are applied.
+func TestFixesOfOneKey(t *testing.T) {
+	c, uri := workflowSession(t, "")
+	const before = "commands:\n  - shell: make\n"
+	for wrong, right := range map[string]string{
+		"    retries: 3\n    retry_delay: 5\n":               "    retry: {attempts: 4, initial_delay: 5s}\n",
+		"    retries: 3 # a\n    retry_delay: 5 # b\n":       "    retry: {attempts: 4, initial_delay: 5s} # a\n    # b\n",
+		"    retry: {jitter: full}\n    retries: 3\n":        "    retry: {jitter: full, attempts: 4}\n",
+		"    retries: 3\n    retry: {attempts: 2}\n":         "    retries: 3\n    retry: {attempts: 2}\n",
+		"    retries: 3\n    retry:\n      jitter: full\n":   "    retries: 3\n    retry:\n      jitter: full\n",
+		"    retries: 3\n    backoffLimit: 5\n":              "    retry: {attempts: 4}\n    backoffLimit: 5\n",
+		"    timout: 3s\n    timeout: 5s\n":                  "    timout: 3s\n    timeout: 5s\n",
+		"    timout: 3s\n    tmeout: 5s\n":                   "    timeout: 3s\n    tmeout: 5s\n",
+		"    retries: 3\n  - shell: b\n    retry_delay: 5\n": "    retry: {attempts: 4}\n  - shell: b\n    retry: {initial_delay: 5s}\n",
+		"  - {shell: b, retries: 3, retry_delay: 5}\n":       "  - {shell: b, retry: {attempts: 4}, retry_delay: 5}\n",
+	} {
+		text := before + wrong
+		c.write(uri, text)
+		d := &document{}
+		d.setText(text)
+		var all []textEdit
+		for _, a := range decode[[]codeAction](t, c.ask("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": textRange{End: d.position(len(text))}})) {
+			all = append(all, a.Edit.Changes[uri]...)
+		}
+		if got := applied(t, text, all); got != before+right {
+			t.Errorf("%sbecame\n%s", wrong, strings.TrimPrefix(got, before))
+		}
+		for range 5 { // and one after another
+			actions := decode[[]codeAction](t, c.ask("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": textRange{End: d.position(len(text))}}))
+			if len(actions) == 0 {
+				break
+			}
+			text = applied(t, text, actions[len(actions)-1].Edit.Changes[uri])
+			if c.write(uri, text); strings.Contains(messages(c.problems[uri]), "twice") || strings.Contains(messages(c.problems[uri]), "YAML") {
+				t.Errorf("%sbecame\n%s%s", wrong, text, messages(c.problems[uri]))
+			}
+			d.setText(text)
+		}
+	}
+}
+
 func TestWorkflowCompletion(t *testing.T) {
 	c, uri := workflowSession(t, "")
 	for _, x := range []struct {
