@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
-	"time"
 
+	"github.com/gofrs/flock"
+
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 )
 
@@ -53,10 +55,6 @@ type stamp struct {
 	Size     int64
 	Modified int64 // in nanoseconds since 1970
 }
-
-// settled is how long the journal has to be unchanged before what it comes to is kept:
-// two changes within the resolution of a file system's clock look like one.
-const settled = 2 * time.Second
 
 // program is the program that runs, by its file: another may count otherwise.
 var program = sync.OnceValue(func() string {
@@ -99,14 +97,31 @@ func keptIn(dir string) (sum Summary, ok bool) {
 	return k.Answer, over && of == k.Of
 }
 
-// keep keeps the summary of a run that is over, which was made of these files.
-func keep(dir string, of [2]stamp, sum Summary) {
-	now, over := overIn(dir)
-	changed := time.Unix(0, max(of[0].Modified, of[1].Modified))
-	if !over || now != of || sum.Finished.IsZero() || time.Since(changed) < settled {
-		return
+// keep keeps the summary of a run that is over, if its events still end where they did before
+// it was made. Nobody takes the run meanwhile, and whoever takes it removes what is kept: two
+// states of a journal with the same size and time are never mistaken for each other.
+func (r *Reader) keep(ctx context.Context, of end, sum Summary) error {
+	if sum.Finished.IsZero() || sum.Status == event.Running {
+		return nil
 	}
-	storeKept(filepath.Join(dir, keptList), of, sum)
+	l := flock.New(filepath.Join(r.dir, lockName), flock.SetFlag(os.O_RDONLY))
+	if ok, err := l.TryRLock(); err != nil || !ok {
+		return nil // somebody has the run by now
+	}
+	defer l.Unlock() // of a file that nothing was written to
+	now, err := r.lastRow(ctx)
+	if files, over := overIn(r.dir); err == nil && over && now == of {
+		storeKept(filepath.Join(r.dir, keptList), files, sum)
+	}
+	return err
+}
+
+// forgetKept removes the summary of a run, which its caller has locked.
+func forgetKept(dir string) error {
+	if err := os.Remove(filepath.Join(dir, keptList)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Kept gives what answer makes of the events of a run, which is the same for the same

@@ -89,24 +89,33 @@ func (s *Store) summary(ctx context.Context, id string, want func(Summary) bool)
 	if sum, ok := keptIn(dir); ok {
 		return sum, want == nil || want(sum), nil
 	}
-	files, over := overIn(dir)
 	r, err := s.Read(id)
 	if err != nil {
 		return Summary{ID: id}, true, err
 	}
 	if sum = r.about(); want == nil || want(sum) {
 		wanted = true
-		sum, err = r.Summary(ctx)
+		sum, err = r.listed(ctx)
 		if r.left != nil {
 			s.mu.Lock()
 			s.left = r.left
 			s.mu.Unlock()
 		}
 	}
-	if err = errors.Join(err, r.Close()); err == nil && wanted && over {
-		keep(dir, files, sum)
+	return sum, wanted, errors.Join(err, r.Close())
+}
+
+// listed is Summary, which is kept for the next list.
+func (r *Reader) listed(ctx context.Context) (Summary, error) {
+	of, err := r.lastRow(ctx)
+	if err != nil {
+		return r.about(), err
 	}
-	return sum, wanted, err
+	sum, err := r.Summary(ctx)
+	if err != nil {
+		return sum, err
+	}
+	return sum, r.keep(ctx, of, sum)
 }
 
 // about is what does not change of a run.

@@ -186,7 +186,10 @@ func (s *Store) open(run string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := openJournal(lock, run)
+	var j *Journal
+	if err = forgetKept(lock.dir); err == nil {
+		j, err = openJournal(lock, run)
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
