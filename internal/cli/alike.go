@@ -24,6 +24,9 @@ type alike struct {
 // newData is how a dead letter gets other data; KEY and VALUE stand for what changes.
 const newData = "--data has all the data that an item has from now on: bide dlq show ITEM --json | jq '.data | .KEY = VALUE' | bide dlq retry --item ITEM --data -"
 
+// inBackground is how a run outlives its terminal.
+const inBackground = "write: nohup CMD … &, which outlives the terminal; bide logs -f, bide status and bide ui show the run, bide stop ends it"
+
 // alikes has the first row for a flag and a command.
 var alikes = []alike{
 	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt", "write: --retry N, or --attempts N with the first attempt counted"},
@@ -77,6 +80,10 @@ var alikes = []alike{
 
 	{"data", "", "--set --with --item-data --edit --field --input --patch --replace --merge --jq --values --override -d", newData},
 
+	{"progress", "", "--background --bg --daemon --daemonize --detach --detached --async --no-wait --nohup --fork -d -b", inBackground},
+	{"read-only", "", "--background --bg --daemon --daemonize --detach --detached --nohup -d", "write: nohup CMD --no-open &"},
+	{"progress", "", "--wait --sync --foreground --attach --fg -w", "CMD ends when the run has ended: leave it out"},
+	{"attempts", "", "--background --bg --daemon --daemonize --detach --nohup -d", "write: nohup CMD [flags] -- COMMAND &"},
 	{"json", "bool", "--format --output -o --output-format", "write: --json; other forms are made of it, as by jq"},
 	{"limit", "int", "-n --lines --count --max --head --tail --last", "write: --limit N"},
 	{"follow", "", "--watch -w --tail-follow", "write: --follow, or -f"},

@@ -37,8 +37,10 @@ type clusterFlags struct {
 
 func (f *clusterFlags) check() error {
 	switch {
-	case f.on == "" && (f.store != "" || f.detach || f.priority != 0):
-		return usagef("--store, --detach and --priority are for runs on many machines: add --on temporal")
+	case f.on == "" && f.detach:
+		return usagef("--detach is for runs on many machines (--on temporal); for one on this machine %s", strings.ReplaceAll(inBackground, "CMD", "bide run"))
+	case f.on == "" && (f.store != "" || f.priority != 0):
+		return usagef("--store and --priority are for runs on many machines: add --on temporal")
 	case f.priority > cluster.LastPriority:
 		return usagef("--priority is %d; it must be from 1 (served first) to %d", f.priority, cluster.LastPriority)
 	case f.on != "":

@@ -134,9 +134,6 @@ var formerly = map[string]string{
 	// A newcomer guesses these.
 	"bide run -f":                    "the file is an argument: bide run FILE",
 	"bide run --file":                "the file is an argument: bide run FILE",
-	"bide run -d":                    "write: bide run FILE &, or nohup bide run FILE & for one that outlives the terminal; bide logs -f and bide ui show it",
-	"bide run --background":          "write: bide run FILE &, or nohup bide run FILE & for one that outlives the terminal; bide logs -f and bide ui show it",
-	"bide run --daemon":              "write: bide run FILE &, or nohup bide run FILE & for one that outlives the terminal; bide logs -f and bide ui show it",
 	"bide run --continue":            "write: bide resume [RUN]",
 	"bide run --from":                "a new run begins at its first step; of a recorded one write: bide rerun RUN --from STEP",
 	"bide run --from-step":           "a new run begins at its first step; of a recorded one write: bide rerun RUN --from STEP",

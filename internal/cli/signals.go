@@ -49,7 +49,10 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	done, ready, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	i.ready = func() { <-ready }
 	go func() {
-		signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+		if !signal.Ignored(syscall.SIGHUP) { // nohup has the run outlive its terminal
+			signal.Notify(ch, syscall.SIGHUP)
+		}
 		// With Notify, a broken pipe is an error of the write and does not end the process:
 		// the run continues when nobody reads its output any more. Ignoring the signal would
 		// do the same, but children would inherit that.

@@ -2,11 +2,34 @@ package cli_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
+
+// TestNohup: a run that nohup starts outlives its terminal, as other programs do.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, step string
+		code         int
+	}{{"", "while :; do kill -HUP $PPID; done", 129}, {"trap '' HUP; ", "kill -HUP $PPID; echo fine", 0}} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "one.yml"), []byte("commands: [{shell: '"+c.step+"'}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bide := program(t, dir, "run", "one.yml")
+		cmd := exec.Command("sh", "-c", c.before+`exec "$0" "$@"`)
+		cmd.Args = append(cmd.Args, bide.Args...)
+		cmd.Args[3], cmd.Dir, cmd.Env = bide.Path, bide.Dir, bide.Env
+		out, _ := cmd.CombinedOutput() // its status is looked at
+		if code := cmd.ProcessState.ExitCode(); code != c.code || c.code == 0 && strings.Contains(string(out), "interrupted") {
+			t.Errorf("%q: status %d, want %d\n%s", c.before, code, c.code, out)
+		}
+	}
+}
 
 // A signal that comes while the journal of a run is made interrupts the run: one
 // that ended the process would leave half a directory behind.
