@@ -265,7 +265,7 @@ func (d *plainDisplay) line(e event.Event) string {
 	case event.AgentPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
 	case event.AgentMessage:
-		if e.Index == 0 && e.Message != "" {
+		if e.Index == 0 && e.Message != "" && e.Class == "" { // else it was shown while it was printed
 			return "  " + oneLine(e.Message)
 		}
 	}

@@ -168,7 +168,9 @@ func (l *logPrinter) take(e event.Event) error {
 	key := stepKey{e.Index, e.Step}
 	switch e.Type {
 	case event.AgentMessage:
-		l.agentSaid[key] = true
+		if e.Class == "" { // else another call follows, which may print its answer alone
+			l.agentSaid[key] = true
+		}
 		return l.message(e)
 	case event.AttemptFailed:
 		l.failed[key] = e.Attempt

@@ -145,6 +145,13 @@ func (c *Counts) Of(kind string) *int {
 	return c.KindCounts.Of(kind)
 }
 
+// Add counts n more of a kind, if it is counted here.
+func (c *Counts) Add(kind string, n int) {
+	if at := c.Of(kind); at != nil {
+		*at += n
+	}
+}
+
 // Of is the count of a kind; nil for one that is not counted here.
 func (c *KindCounts) Of(kind string) *int {
 	switch kind {
@@ -187,7 +194,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	run_started                Label (workflow name), Data (file, directory, parameters and inputs)
 //	run_resumed                Label, Total, Data (where the items are; what holds it up, a [Resumed]; the
 //	                           items at once that were asked for; whether its file is another one)
-//	phase_started, …_finished  Phase, Status
+//	phase_started, …_finished  Phase, Status (completed_with_failures: the map has ended, and items failed)
 //	step_started               Step, Label, Message (outside of items, the label with its variables filled in, where it has any), Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
 //	                           not run yet; shown, never journalled. Of a limit of the machine Message (what it waits for), and
@@ -246,7 +253,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           all waits for a next attempt and the pauses of agents, once
 //	agent_usage                Step, Item, Data (tokens and cost): of a call, or with item_budget of a part of one, of which only the first
 //	                           counts in Data {"calls"}
-//	agent_message              Step, Item, Message, Data (text, tool use)
+//	agent_message              Step, Item, Message, Data (text, tool use); Class where it is what the agent printed in a call that
+//	                           failed so and was made again in the same attempt, as after a rate limit
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
 //	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Passing] for one that is soon no
 //	                           longer true, [Unmerged] (Label: the command that merges it), [Merged]; Data of the last two: the places of items whose work is merged by now

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -289,7 +290,9 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 				x.pauseLimits(h, until, err)
 			}
 		}
-		if !ok {
+		if ok {
+			x.turnedAway(p, c.Path, res, f)
+		} else {
 			x.Life.EndPauses() // who waits for less has nothing to wait for
 			now := x.Clock.Now()
 			_, until, beyond := pauses.Ask(ctx, now)
@@ -299,6 +302,22 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 			return res, x.Agents.beyond(until.Sub(now), err)
 		}
 	}
+}
+
+// turnedAway records what an agent printed in a call that is made again without a new
+// attempt, and whose log the next call begins anew. What a stream of messages says is
+// recorded already.
+func (x *Executor) turnedAway(p Place, path string, res action.Result, f *failure.Failure) {
+	text := res.Stderr
+	if res.Usage == nil {
+		text = res.Output + res.Ending + text
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return
+	}
+	e := p.Event(event.AgentMessage, path)
+	e.Class, e.Message = f.Class, x.Values.Mask().Text(text).Ends(Inline)
+	x.record(e)
 }
 
 // wantedBy is what a question to an agent wants of some limits.

@@ -171,6 +171,7 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 			return res, err
 		}
 		c.Summary = res.Summary // for the next, which begins again
+		x.turnedAway(p, c.Path, res, f)
 		x.pausedMember(p, c.Path, chain, name, round, mine, f, err)
 	}
 }
