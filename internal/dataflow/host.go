@@ -77,7 +77,9 @@ func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
 			h.Executor.Note("%s is called again: %v", c.Label(), err)
 			return past, false
 		}
-		h.Executor.Tally.Add("", &step.Outcome{Status: rec.Status})
+		if h.p.Index == 0 { // else it is counted already
+			h.Executor.Tally.Add("", &step.Outcome{Status: rec.Status})
+		}
 		return flow.Past{Done: true, Value: v}, true
 	case event.Running, event.Interrupted:
 		past.State = step.RecordedState(rec.Retry)

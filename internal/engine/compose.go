@@ -127,6 +127,7 @@ func (r *run) loadEnv(ctx context.Context) error {
 // restore takes over what an earlier life recorded beside steps and items.
 func (r *run) restore() {
 	u, now := r.state.Usage, r.x.Clock.Now()
+	r.x.Tally.Restore(r.state.ItemSteps)
 	pause := r.state.Pause.Resumed(now)
 	if idle := now.Sub(pause.Until); pause.Streak > 0 && idle > 0 {
 		pause.Since = pause.Since.Add(idle) // nobody waited for the limit: that is nothing of max_wait

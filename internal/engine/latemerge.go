@@ -117,7 +117,7 @@ func (l *LateMerge) Verify(ctx context.Context, repo *worktree.Repo, of *worktre
 		return err
 	}
 	p := r.place()
-	if st.Phases["setup"].Status == event.Succeeded && r.file.Setup != nil { // it runs nothing again, and the verify may read what it has set
+	if st.Phases["setup"].Ended() && r.file.Setup != nil { // it runs nothing again, and the verify may read what it has set
 		if err := r.setup(ctx, p); err != nil {
 			return err
 		}

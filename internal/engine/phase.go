@@ -29,12 +29,15 @@ func (r *run) phase(ctx context.Context, p step.Place, name string, f func(conte
 		start = told.Started
 	}
 	err := f(ctx, p)
-	if errors.Is(err, ErrInterrupted) || errors.Is(err, errPart) || told.Status == event.Succeeded && err == nil {
+	if errors.Is(err, ErrInterrupted) || errors.Is(err, errPart) || told.Ended() && err == nil {
 		return err
 	}
 	e := event.Event{Type: event.PhaseFinished, Phase: name, Status: event.Succeeded, DurationMS: r.x.Clock.Now().Sub(start).Milliseconds()}
-	if err != nil {
+	switch {
+	case err != nil:
 		e.Status, e.Message = event.Failed, err.Error()
+	case name == "map" && r.tally.Items.Failed > 0:
+		e.Status = event.CompletedWithFailures
 	}
 	r.emit(e)
 	return err

@@ -28,6 +28,8 @@ func (s *State) Apply(e event.Event) error {
 	case event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished, event.ForeachStarted:
 		if e.Index == 0 {
 			s.applyStep(e)
+		} else if e.Type == event.StepFinished && !event.Aside(e.Step) {
+			s.ItemSteps.Add((&StepRecord{Status: e.Status, Data: e.Data}).Kind(), 1)
 		}
 	case event.RoundStarted, event.RoundFinished:
 		if e.Index == 0 {
@@ -654,6 +656,12 @@ func (f *Fact) ofState() (e event.Event, matters bool, err error) {
 			return e, false, nil
 		}
 	case kind == event.ItemMerging, kind == event.ItemRequeued && f.rec.data != "", kind == event.ItemFinished && (f.rec.class != token{} || strings.Contains(f.rec.data, ofKind)):
+	case kind == event.StepFinished:
+		e = event.Event{Seq: f.seq, Type: kind, Index: int(f.rec.index), Step: f.rec.step.meaning(f.known), Status: f.rec.status.meaning(f.known)}
+		if data := f.rec.data; ofStepKind(data) {
+			e.Data = json.RawMessage(f.rec.whole())
+		}
+		return e, true, nil
 	case isItem(kind):
 		e, err := f.rec.itemEvent(f.known, f.seq, kind)
 		if err != nil {

@@ -1,12 +1,12 @@
 package journal
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -35,7 +35,7 @@ type Summary struct {
 // Kind is the status of the step in more detail: of one that succeeded or failed
 // also event.Recovered, event.Tolerated and event.Incomplete.
 func (s *StepRecord) Kind() string {
-	if s.Status != event.Succeeded && s.Status != event.Failed && s.Status != event.Degraded || !bytes.Contains(s.Data, []byte("ed\":true")) && !bytes.Contains(s.Data, []byte("ete\":true")) {
+	if s.Status != event.Succeeded && s.Status != event.Failed && s.Status != event.Degraded || !ofStepKind(string(s.Data)) {
 		return s.Status
 	}
 	var d struct{ Tolerated, Recovered, Incomplete bool }
@@ -49,6 +49,11 @@ func (s *StepRecord) Kind() string {
 		return event.Recovered
 	}
 	return s.Status
+}
+
+// ofStepKind reports whether the data of a step_finished may have a kind.
+func ofStepKind(data string) bool {
+	return strings.Contains(data, `ed":true`) || strings.Contains(data, `ete":true`)
 }
 
 // Runs lists the runs, newest first. A run that cannot be read is given with
@@ -216,9 +221,10 @@ func (r *Reader) summary(state *State, held bool, spent *tookFold) Summary {
 	sum.Items = state.Items.Counts()
 	sum.Items.KindCounts = state.kinds
 	sum.Left = state.Left
+	sum.Steps = state.ItemSteps
 	for path, step := range state.Steps {
-		if n := sum.Steps.Of(step.Kind()); n != nil && !event.Aside(path) {
-			*n++
+		if !event.Aside(path) {
+			sum.Steps.Add(step.Kind(), 1)
 		}
 	}
 	return sum

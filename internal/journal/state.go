@@ -34,6 +34,10 @@ type State struct {
 	// Iterations are those of the workflow that have begun, by the paths of the rounds.
 	Iterations map[string]Iteration
 
+	// ItemSteps counts the steps inside work items by how they ended, in each attempt at the
+	// item. Steps that are parts of others are not counted (see [event.Aside]).
+	ItemSteps event.Counts
+
 	Items Items
 	// Compared: which items are unchanged since an earlier run is decided.
 	Compared bool
@@ -87,9 +91,16 @@ func (l Left) OnlyMerge() bool { return l.Command != "" && l.Once != "" }
 
 // PhaseRecord is what is known of a phase.
 type PhaseRecord struct {
-	Status   string // event.Running until it finished
+	// Status is event.Running until the phase has ended. A map of which items failed ends with
+	// event.CompletedWithFailures; runs of older versions have event.Succeeded there.
+	Status   string
 	Started  time.Time
 	Finished time.Time // zero while it runs
+}
+
+// Ended reports whether the phase has ended without an error.
+func (p PhaseRecord) Ended() bool {
+	return p.Status == event.Succeeded || p.Status == event.CompletedWithFailures
 }
 
 // StepRecord is what is known of a step.

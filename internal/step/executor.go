@@ -228,25 +228,42 @@ func (t *Tally) add(path string, o *Outcome, unmended bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := t.counts.Of(o.Kind()); n != nil {
-		*n++
-	}
+	t.counts.Add(o.Kind(), 1)
 	if unmended && o.Status == event.Failed {
 		t.counts.Unmended++
 	}
 }
 
+// Restore takes over what earlier lives of the run have counted.
+func (t *Tally) Restore(counts event.Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts = counts
+}
+
 // countStep counts a step that has ended. That one of an item was not mended counts with
 // the item, and only if that succeeds with it.
 func (x *Executor) countStep(p *Place, path string, out *Outcome) {
-	unmended := out.Unmended
-	if p.Unmended != nil {
-		if unmended && out.Status == event.Failed && !event.Aside(path) {
-			p.Unmended.Store(true)
-		}
-		unmended = false
+	x.Tally.add(path, out, out.Unmended && !p.unmended(path, out))
+}
+
+// countAgain counts a step whose end is taken over from an earlier life. Those of items are
+// counted already.
+func (x *Executor) countAgain(p *Place, path string, out *Outcome) {
+	if p.Index == 0 {
+		x.countStep(p, path, out)
+		return
 	}
-	x.Tally.add(path, out, unmended)
+	p.unmended(path, out)
+}
+
+// unmended marks the item of a step that was not mended, and reports whether the step is
+// one of an item.
+func (p *Place) unmended(path string, out *Outcome) bool {
+	if p.Unmended != nil && out.Unmended && out.Status == event.Failed && !event.Aside(path) {
+		p.Unmended.Store(true)
+	}
+	return p.Unmended != nil
 }
 
 // Inline is how many bytes of an output are in a record; the whole of a

@@ -238,7 +238,7 @@ func (x *Executor) Replay(p Place, path string, rec *journal.StepRecord) (*Outco
 	if err != nil {
 		return &Outcome{Status: event.Failed, Err: fmt.Errorf("the record of step %s: %w", path, err)}, true
 	}
-	x.countStep(&p, path, out)
+	x.countAgain(&p, path, out)
 	return out, true
 }
 
