@@ -117,10 +117,14 @@ func TestFactsWithoutTheNewKeys(t *testing.T) {
 }
 
 // past removes from a fact what was added later for other reasons: rounds, the draws of
-// jitter, what a server asked for, how long what failed took, why no attempt follows, and the text of a step. It is
+// jitter, what a server asked for, how long what failed took, why no attempt follows, the text of a step, and that
+// items of a map failed. It is
 // false if the whole fact was added later.
 func past(e *event.Event) bool {
 	e.Seq = 0
+	if e.Type == event.PhaseFinished && e.Status == event.CompletedWithFailures {
+		e.Status = event.Succeeded
+	}
 	switch e.Type {
 	case "foreach_started", "round_started", "round_finished":
 		return false
