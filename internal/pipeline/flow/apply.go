@@ -9,7 +9,7 @@ import (
 
 // apply applies a function to each element of a list.
 func (fr *frame) apply(i int32, n *plan.Node) (any, error) {
-	in, err := fr.inputs(n)
+	in, err := fr.inputs(n, nil)
 	if err != nil {
 		fr.tellSkipped(i, err)
 		return nil, err

@@ -19,13 +19,18 @@ import (
 
 // call makes the call of a node.
 func (fr *frame) call(i int32, n *plan.Node) (any, error) {
-	args, err := fr.inputs(n)
+	s := fr.fn.sites[i]
+	direct := s.direct && fr.x.opt.Watcher == nil
+	var room []any
+	if direct { // nobody is told of the arguments
+		room = fr.slots[i].arg[:]
+	}
+	args, err := fr.inputs(n, room)
 	if err != nil {
 		fr.tellSkipped(i, err)
 		return nil, err
 	}
-	s := fr.fn.sites[i]
-	if s.direct && fr.x.opt.Watcher == nil {
+	if direct {
 		return fr.directly(i, s, args)
 	}
 	op := newOperation(fr, s, i, args)

@@ -25,6 +25,7 @@ type slot struct {
 	state atomic.Uint32
 	left  atomic.Int32  // inputs of an eager node that have no value yet
 	wait  chan struct{} // closed when it is done; made by the first who waits
+	arg   [1]any        // of a call that has one: with a slice for each call, a map over a module takes 1.3 times as long
 }
 
 // claim reports whether the node is the caller's to compute.
@@ -199,10 +200,13 @@ func (fr *frame) await(ctx context.Context, i int32) {
 }
 
 // inputs gives the values of a node's inputs. Where several are still to be
-// computed, that is done at once.
-func (fr *frame) inputs(n *plan.Node) ([]any, error) {
+// computed, that is done at once. They are in room, if that is as long as they are.
+func (fr *frame) inputs(n *plan.Node, room []any) ([]any, error) {
 	fr.ahead(n.In)
-	args := make([]any, len(n.In))
+	args := room
+	if len(n.In) != len(room) {
+		args = make([]any, len(n.In))
+	}
 	for k, in := range n.In {
 		v, err := fr.need(in)
 		if err != nil {
@@ -262,7 +266,7 @@ func (fr *frame) pure(n *plan.Node) (any, error) {
 	if fr.ctx.Err() != nil {
 		return nil, fr.x.interruption(fr.ctx)
 	}
-	args, err := fr.inputs(n)
+	args, err := fr.inputs(n, nil)
 	if err != nil {
 		return nil, err
 	}

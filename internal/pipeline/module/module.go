@@ -27,7 +27,7 @@ type Module interface {
 	Result() *types.Type
 	// Call makes one attempt. args has one value for each parameter, of its
 	// type; the result must be of the result's type. Call must return soon
-	// after ctx is done. It must not change args.
+	// after ctx is done. It must neither change args nor keep the slice.
 	Call(ctx context.Context, args []any) (any, error)
 }
 
