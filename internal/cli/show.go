@@ -475,41 +475,8 @@ func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
 				return
 			}
 		}
-		if step := stepAt(file, path); step != nil && step.When != nil {
+		if step := timeline.StepAt(file, path); step != nil && step.When != nil {
 			i.Message = "when: " + timeline.Secrets(file).String(step.When.String())
 		}
 	}
-}
-
-// stepAt finds the step of a recorded path. The path begins with the step's path in its own
-// file; the paths of the steps that called this workflow follow, from the inside out. It
-// returns nil if there is no such step.
-func stepAt(f *workflow.File, path string) (step *workflow.Step) {
-	inside, own := "", path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		inside, own = path[:i], path[i+1:]
-	}
-	if i := strings.IndexAny(own, "@#"); i >= 0 { // without the rounds of loops
-		own = own[:i]
-	}
-	workflow.Walk(f, func(s *workflow.Step) {
-		if s.Path == own {
-			step = s
-		}
-	})
-	if inside == "" {
-		return step
-	}
-	for _, w := range f.Workflows {
-		if own == "workflows."+w.Name && w.File != nil {
-			return stepAt(w.File, inside)
-		}
-	}
-	if step == nil {
-		return nil
-	}
-	if c, ok := step.Action.(*workflow.Call); ok && c.Target != nil && c.Target.File != nil {
-		return stepAt(c.Target.File, inside)
-	}
-	return nil
 }

@@ -685,7 +685,8 @@ func TestKilledAtRandomAndResumed(t *testing.T) {
 
 // dieMain runs the workflow of the working directory and ends with SIGKILL at the event
 // with a number, or with a type and an item (item_finished/b): immediately, or when the
-// event is committed.
+// event is committed. What begins a life with facts of its own shows the first event behind
+// them. With more arguments, it is another life of a run that has ended.
 func dieMain() int {
 	at, err := strconv.ParseInt(os.Args[1], 10, 64)
 	kind, item, named := strings.Cut(os.Args[1], "/")
@@ -707,7 +708,7 @@ func dieMain() int {
 		if named && string(e.Type) == kind && e.Item == item {
 			at = e.Seq
 		}
-		if e.Seq != at {
+		if named && e.Seq != at || e.Seq < at {
 			return
 		}
 		if interrupted {
@@ -734,6 +735,9 @@ func dieMain() int {
 	})
 	opt := engine.Options{Store: store, Sinks: []event.Sink{die}}
 	opt.Dir, opt.Yes = ".", slices.Contains(os.Args, "-y")
+	if len(os.Args) > 4 {
+		return dieAgain(ctx, opt, os.Args[4:])
+	}
 	return dieRun(ctx, opt)
 }
 

@@ -46,21 +46,7 @@ func TestLostOutputOfARound(t *testing.T) {
 			}
 			p.crash(t, 0)
 			b.quiet()
-			lost := ""
-			for _, e := range events {
-				var d struct {
-					File string `json:"output_file"`
-				}
-				if e.Type == event.StepFinished && lost == "" && json.Unmarshal(e.Data, &d) == nil && d.File != "" {
-					lost = d.File
-				}
-			}
-			if !filepath.IsAbs(lost) {
-				lost = filepath.Join(b.runDir(), lost)
-			}
-			if err := os.Truncate(lost, 100); err != nil {
-				t.Fatal(err)
-			}
+			b.loseOutput(events)
 			if err := os.WriteFile(filepath.Join(b.ev, "on"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -82,4 +68,69 @@ func TestLostOutputOfARound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLostOutputInACalledFile: where the step that called the file has ended, what it gave is on record,
+// and nothing runs again; the record says so, and every step has its end.
+func TestLostOutputInACalledFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("part.yml", "commands:\n  - shell: echo x >> $EV/log; head -c 40000 /dev/zero | tr '\\0' x\n    capture: text\n  - shell: echo \"${text}\" | wc -c\n    capture: size\n")
+	b.write("flow.yml", "imports: [{path: part.yml, alias: part}]\ncommands:\n  - {foreach: [1], do: [{workflow: part, capture: size}]}\n  - shell: if [ ! -e $EV/on ]; then touch $EV/there; sleep 100; fi\n")
+	p := b.start("bide", "run", "-q", "flow.yml")
+	b.appears("there")
+	var events []event.Event
+	for deadline := time.Now().Add(patience); !slices.ContainsFunc(events, func(e event.Event) bool {
+		return e.Type == event.StepStarted && e.Step == "commands[1]"
+	}); events, _ = b.recordedEvents() {
+		if time.Now().After(deadline) {
+			t.Fatal("the last step is not recorded")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	p.crash(t, 0)
+	b.quiet()
+	b.loseOutput(events)
+	if err := os.WriteFile(filepath.Join(b.ev, "on"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := b.start("bide", "resume", "-q")
+	if status := r.wait(t); status != 0 {
+		t.Fatalf("exit status %d: %s", status, r.text())
+	}
+	events, state := b.recordedEvents()
+	if !slices.ContainsFunc(events, func(e event.Event) bool {
+		return e.Type == event.Note && strings.Contains(e.Message, "the step around it has ended")
+	}) {
+		t.Error("nothing says that an output was lost")
+	}
+	for path, s := range state.Steps {
+		if s.Status != event.Succeeded {
+			t.Errorf("%s is %s", path, s.Status)
+		}
+	}
+	if got := fmt.Sprint(b.lines()); got != "[x]" {
+		t.Errorf("the step ran %s times", got)
+	}
+}
+
+// loseOutput cuts the first file with the output of a step of the run.
+func (b *bench) loseOutput(events []event.Event) {
+	b.t.Helper()
+	for _, e := range events {
+		var d struct {
+			File string `json:"output_file"`
+		}
+		if e.Type != event.StepFinished || json.Unmarshal(e.Data, &d) != nil || d.File == "" {
+			continue
+		}
+		if !filepath.IsAbs(d.File) {
+			d.File = filepath.Join(b.runDir(), d.File)
+		}
+		if err := os.Truncate(d.File, 100); err != nil {
+			b.t.Fatal(err)
+		}
+		return
+	}
+	b.t.Fatal("no output is in a file")
 }

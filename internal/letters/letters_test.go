@@ -184,19 +184,37 @@ func refsOf(list []journal.DeadLetter) (refs []journal.LetterRef) {
 	return refs
 }
 
-// node is a step as a tree: the oracle of which steps are in which has no texts of paths.
+// node is a step as a tree: the oracle of which steps are in which reads no addresses.
 type node struct {
-	name   string // what is behind the path of its parent
-	parent *node
-	label  string
-	seq    int
+	path, rounds string // as step.Address makes them
+	kind         string
+	does         string // of which kind are those in it that are no handlers
+	parent       *node
+	label        string
+	seq          int
 }
 
-func (n *node) path() string {
-	if n.parent == nil {
-		return n.name
+func (n *node) address() string { return n.path + n.rounds }
+
+// child is the i-th of its kind that is in n.
+func (n *node) child(kind string, i int) *node {
+	c := &node{kind: kind, parent: n, path: n.path, rounds: n.rounds}
+	switch kind {
+	case "do":
+		c.path += ".do[0]"
+		c.rounds += fmt.Sprint("@", i)
+	case "handler":
+		c.path += fmt.Sprintf(".on_failure[%d]", i)
+		c.rounds += "#1"
+	case "case":
+		c.path += fmt.Sprintf(".cases[%d]", i)
+	case "called": // a step of a file that n calls
+		c.path = fmt.Sprintf("commands[%d]", i)
+		c.rounds += "/" + n.address()
+	case "call": // of a pipeline that n runs
+		c.path = n.address() + "/" + fmt.Sprintf("xs[%d].C", i)
 	}
-	return n.parent.path() + n.name
+	return c
 }
 
 func (n *node) around(other *node) bool {
@@ -213,26 +231,41 @@ func (n *node) around(other *node) bool {
 func TestStepsAgain(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	for seed := range uint64(25) {
+	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		var nodes []*node
-		for i := range 3 + rnd.IntN(10) {
-			n := &node{name: fmt.Sprintf("commands[%d]", i), label: fmt.Sprint("step ", i)}
-			if len(nodes) > 0 && rnd.IntN(3) > 0 {
-				n.parent = nodes[rnd.IntN(len(nodes))]
-				n.name = []string{".do[%d]@0", ".on_failure[%d]#1", ".cases[%d]"}[rnd.IntN(3)]
-				n.name = fmt.Sprintf(n.name, i)
+		for i := range 3 + rnd.IntN(16) {
+			n := &node{path: fmt.Sprintf("commands[%d]", i)}
+			if len(nodes) > 0 && rnd.IntN(4) > 0 {
+				in := nodes[rnd.IntN(len(nodes))]
+				kinds := []string{"do", "handler", "case", "called", "call"}
+				if in.kind == "call" {
+					kinds = []string{"called"} // its module is a workflow
+				}
+				kind, before := kinds[rnd.IntN(len(kinds))], 0
+				if in.does == "" && kind != "handler" {
+					in.does = kind
+				} else if kind != "handler" {
+					kind = in.does
+				}
+				for _, o := range nodes {
+					if o.parent == in && o.kind == kind {
+						before++
+					}
+				}
+				n = in.child(kind, before)
 			}
+			n.label = fmt.Sprint("step ", i)
 			nodes = append(nodes, n)
 		}
 		j := newJournal(t, "workflow")
 		appendAll(t, j, event.Event{Type: event.RunStarted})
 		for i, n := range nodes { // a step begins after the one around it
 			n.seq = i
-			appendAll(t, j, event.Event{Type: event.StepStarted, Step: n.path(), Label: n.label})
+			appendAll(t, j, event.Event{Type: event.StepStarted, Step: n.address(), Label: n.label})
 		}
 		for _, n := range slices.Backward(nodes) {
-			appendAll(t, j, event.Event{Type: event.StepFinished, Step: n.path(), Label: n.label, Status: event.Succeeded})
+			appendAll(t, j, event.Event{Type: event.StepFinished, Step: n.address(), Label: n.label, Status: event.Succeeded})
 		}
 		st, err := j.State(ctx)
 		if err != nil {
@@ -243,11 +276,11 @@ func TestStepsAgain(t *testing.T) {
 				var want []string
 				for _, o := range nodes {
 					if o == n || o.around(n) || n.around(o) || onward && o.seq > n.seq {
-						want = append(want, o.path())
+						want = append(want, o.address())
 					}
 				}
 				slices.Sort(want)
-				name := []string{n.path(), n.label}[rnd.IntN(2)]
+				name := []string{n.address(), n.label}[rnd.IntN(2)]
 				got, err := Steps(ctx, j, st, name, onward)
 				if err != nil || !slices.Equal(got, want) {
 					t.Fatalf("seed %d: %s, onward %v: %q, want %q: %v", seed, name, onward, got, want, err)

@@ -59,11 +59,19 @@ func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name stri
 	if onward && st.Steps[it.path].Phase == "setup" && j.Header().Kind == workflow.MapReduce.String() {
 		return nil, no("it comes before the map, whose items would have to run again; start a new run, or run this step alone with --step")
 	}
-	again := map[string]bool{}
+	known := func(path string) bool { _, is := st.Steps[path]; return is }
+	again := map[string]bool{it.path: true}
+	for around := range event.Enclosing(it.path, known) {
+		again[around] = true
+	}
 	for _, s := range steps {
-		switch around := inside(it.path, s.path); {
-		case s.path == it.path, around, inside(s.path, it.path), onward && s.seq > it.seq:
+		if onward && s.seq > it.seq {
 			again[s.path] = true
+		}
+		for around := range event.Enclosing(s.path, known) {
+			if around == it.path {
+				again[s.path] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(again)), nil
@@ -86,11 +94,4 @@ func ranSteps(ctx context.Context, j *journal.Journal, st *journal.State) ([]ran
 		known[e.Step] = s
 	}
 	return slices.SortedFunc(maps.Values(known), func(a, b ran) int { return cmp.Compare(a.seq, b.seq) }), nil
-}
-
-// inside reports whether a step is in another one: in a round of its loop,
-// or in its handlers.
-func inside(path, other string) bool {
-	rest, ok := strings.CutPrefix(path, other)
-	return ok && rest != "" && strings.ContainsRune(".@#", rune(rest[0]))
 }

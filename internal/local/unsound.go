@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
@@ -70,6 +69,7 @@ func Unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]even
 		last[place{e.Index, e.Step}] = e
 	}
 	var facts []event.Event
+	var known map[place]bool // the steps that the run has begun, once it is asked
 	undone := map[place]bool{}
 	undo := func(e event.Event) {
 		if at := (place{e.Index, e.Step}); !undone[at] {
@@ -82,7 +82,13 @@ func Unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]even
 		if e.Type != event.StepFinished || !bytes.Contains(e.Data, []byte(`"output_file"`)) && !bytes.Contains(e.Data, []byte(`"kept"`)) || json.Unmarshal(e.Data, &s) != nil || s.whole() {
 			continue
 		}
-		around, over := roundsAround(last, at)
+		if known == nil {
+			var err error
+			if known, err = begun(ctx, j); err != nil {
+				return nil, err
+			}
+		}
+		around, over := roundsAround(last, known, at)
 		if over {
 			facts = append(facts, event.Event{Type: event.Note, Message: fmt.Sprintf("the output of step %s%s did not get to the disk; the step around it has ended, and it does not run again", at.path, whoseStep(e))})
 			continue
@@ -103,41 +109,45 @@ func Unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]even
 	return facts, nil
 }
 
-// roundsAround gives the ends of the rounds that a step is in, of those facts. over says
-// that a foreach around it has succeeded, or the handler in which it is: what it gave is
-// in their records.
-func roundsAround(facts map[place]event.Event, step place) (rounds []event.Event, over bool) {
-	inner, of := splitRounds(step.path)
-	for at, e := range facts {
-		outer, n := splitRounds(at.path)
-		if at.index != step.index || at == step || e.Status != event.Succeeded && e.Status != event.Failed || !strings.HasPrefix(inner, outer+".") || !strings.HasPrefix(of, n) {
-			continue
+// begun gives the steps that a run has begun.
+func begun(ctx context.Context, j *journal.Journal) (map[place]bool, error) {
+	all := map[place]bool{}
+	for e, err := range j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.StepStarted}}) {
+		if err != nil {
+			return nil, err
 		}
-		if rest := of[len(n):]; n != "" && rest != "" && !strings.ContainsRune(roundMarks, rune(rest[0])) {
-			continue // round 12 is not in round 1
-		}
-		switch _, mark, _, ok := event.RoundOf(at.path); {
-		case e.Type == event.StepFinished && e.Status == event.Succeeded:
-			over = true
-		case e.Type == event.RoundFinished && ok && mark == '@':
-			rounds = append(rounds, e)
-		case e.Type == event.RoundFinished:
-			over = true
-		}
+		all[place{e.Index, e.Step}] = true
 	}
-	return rounds, over
+	return all, nil
 }
 
-// roundMarks begin the parts of an address that follow the path in the file.
-const roundMarks = "@#%/"
-
-// splitRounds takes the address of a step, or of a round, apart: its path in the file,
-// and the rounds of the loops around it.
-func splitRounds(path string) (in, rounds string) {
-	if i := strings.IndexAny(path, roundMarks); i >= 0 {
-		return path[:i], path[i:]
+// roundsAround gives the ends of the rounds that a step is in, of the facts. over says
+// that a step around it has succeeded, or the handler in which it is: what it gave is
+// in their records.
+func roundsAround(facts map[place]event.Event, known map[place]bool, step place) (rounds []event.Event, over bool) {
+	ended := func(path string, t event.Type) (event.Event, bool) {
+		e, is := facts[place{step.index, path}]
+		return e, is && e.Type == t && (e.Status == event.Succeeded || e.Status == event.Failed)
 	}
-	return path, ""
+	in := func(path string) {
+		for around := range event.AroundInFile(path) {
+			if e, is := ended(around, event.RoundFinished); is {
+				if _, mark, _, _ := event.RoundOf(around); mark == '@' {
+					rounds = append(rounds, e)
+				} else {
+					over = true
+				}
+			}
+		}
+	}
+	in(step.path)
+	for around := range event.Enclosing(step.path, func(path string) bool { return known[place{step.index, path}] }) {
+		if e, is := ended(around, event.StepFinished); is && e.Status == event.Succeeded {
+			over = true
+		}
+		in(around)
+	}
+	return rounds, over
 }
 
 func whoseStep(e event.Event) string {

@@ -317,30 +317,14 @@ func (f *Fold) stepStarted(e event.Event) {
 }
 
 // parent finds the span around a step: the open attempt of the step that it is
-// inside of, the item, or the run. The path of "commands[1].do[0]" in round
-// "@3" is "commands[1].do[0]@3".
+// inside of, the item, or the run.
 func (f *Fold) parent(p Place) SpanID {
-	end := strings.IndexAny(p.Step, "@#")
-	if end < 0 {
-		end = len(p.Step)
-	}
-	path, rounds := p.Step[:end], p.Step[end:]
-	for {
-		dot := strings.LastIndexByte(path, '.')
-		if dot < 0 {
-			break
-		}
-		path = path[:dot]
-		for r := rounds; ; r = r[:strings.LastIndexAny(r, "@#")] {
-			if s := f.steps[stepKey{p.Index, path + r}]; s != nil {
-				if s.attempt > 0 {
-					return f.trace.Attempt(s.place, s.attempt)
-				}
-				return s.id
+	for around := range event.Around(p.Step) {
+		if s := f.steps[stepKey{p.Index, around}]; s != nil {
+			if s.attempt > 0 {
+				return f.trace.Attempt(s.place, s.attempt)
 			}
-			if r == "" {
-				break
-			}
+			return s.id
 		}
 	}
 	if p.Index > 0 {

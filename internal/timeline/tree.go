@@ -67,6 +67,44 @@ func File(h journal.Header) *workflow.File {
 	return f
 }
 
+// StepAt finds the step of an address in the file of a run, or in those that it calls; nil if it
+// is not there.
+func StepAt(f *workflow.File, address string) *workflow.Step {
+	path := event.Called(address)
+	for len(path) > 1 && f != nil {
+		f, path = called(f, path[0]), path[1:]
+	}
+	if f == nil || len(path) == 0 {
+		return nil
+	}
+	return stepOf(f, path[0])
+}
+
+// stepOf finds the step of a path in its own file.
+func stepOf(f *workflow.File, path string) (step *workflow.Step) {
+	workflow.Walk(f, func(s *workflow.Step) {
+		if s.Path == path {
+			step = s
+		}
+	})
+	return step
+}
+
+// called is the file that what has a path calls.
+func called(f *workflow.File, path string) *workflow.File {
+	for _, w := range f.Workflows {
+		if path == "workflows."+w.Name {
+			return w.File
+		}
+	}
+	if s := stepOf(f, path); s != nil {
+		if c, is := s.Action.(*workflow.Call); is && c.Target != nil {
+			return c.Target.File
+		}
+	}
+	return nil
+}
+
 // Secrets hides the secrets whose values are written in a file, which may be
 // nil. What is too short to be masked is so everywhere.
 func Secrets(f *workflow.File) *mask.Masker {
@@ -108,24 +146,15 @@ func (t *Timeline) row(path, label, phase string) *Row {
 	return r
 }
 
-// parent finds the row that a path is under: of "a.do[0]@1#2" those of
-// "a@1#2", "a@1" and "a" which is there first. A path of a list's element has
+// parent finds the row that a path is under. A path of a list's element has
 // the list, which is made; every other one has its phase.
 func (t *Timeline) parent(path, phase string) *Row {
-	base, at := path, ""
-	if i := strings.IndexAny(path, "@#"); i >= 0 {
-		base, at = path[:i], path[i:]
-	}
-	for dot := strings.LastIndexByte(base, '.'); dot > 0; dot = strings.LastIndexByte(base[:dot], '.') {
-		for s := at; ; s = s[:strings.LastIndexAny(s, "@#")] {
-			if r := t.byPath[base[:dot]+s]; r != nil && r.Path != path {
-				return r
-			}
-			if s == "" {
-				break
-			}
+	for around := range event.Around(path) {
+		if r := t.byPath[around]; r != nil && r.Path != path {
+			return r
 		}
 	}
+	base := event.InFile(path)
 	if i := strings.IndexByte(base, '['); t.lists && i > 0 && strings.Contains(base[i:], "].") {
 		list := t.row(base[:i], "", phase)
 		if list.Kind = List; list.Label == "" {

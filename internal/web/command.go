@@ -1,8 +1,6 @@
 package web
 
 import (
-	"strings"
-
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -36,25 +34,18 @@ func (c command) Title() string {
 	return c.Kind
 }
 
-// commandsOf gives what finds, by its path, what a step does. The path of
-// "commands[1].do[0]" in round "@3" is "commands[1].do[0]@3".
-func commandsOf(h journal.Header) func(path string) command {
+// commandsOf gives what finds, by its address, what a step does.
+func commandsOf(h journal.Header) func(address string) command {
 	if h.Kind == workflow.Dataflow.String() || len(h.Source) > maxEdit {
 		return func(string) command { return command{} }
 	}
-	known := map[string]command{}
-	if f := timeline.File(h); f != nil {
-		hidden := timeline.Secrets(f)
-		workflow.WalkAll(f, func(s *workflow.Step) {
-			if _, ok := known[s.Path]; !ok && s.Action != nil {
-				known[s.Path] = command{Kind: s.Action.Kind(), Text: text(hidden.String(workflow.ActionText(s.Action)))}
-			}
-		})
-	}
-	return func(path string) command {
-		if i := strings.IndexAny(path, "@#"); i >= 0 {
-			path = path[:i]
+	f := timeline.File(h)
+	hidden := timeline.Secrets(f)
+	return func(address string) command {
+		s := timeline.StepAt(f, address)
+		if s == nil || s.Action == nil {
+			return command{}
 		}
-		return known[path]
+		return command{Kind: s.Action.Kind(), Text: text(hidden.String(workflow.ActionText(s.Action)))}
 	}
 }
