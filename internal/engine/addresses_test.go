@@ -119,7 +119,7 @@ func TestAddresses(t *testing.T) {
 		}
 		seen[at] = true
 		var rows []string
-		for row := line.Row(at).Parent; row != nil; row = row.Parent {
+		for row := line.Row(at).Parent; row != nil && row.Kind == timeline.Step; row = row.Parent {
 			rows = append(rows, row.Path)
 		}
 		if !slices.Equal(rows, want) {
