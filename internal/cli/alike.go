@@ -29,7 +29,7 @@ const inBackground = "write: nohup CMD … &, which outlives the terminal; bide 
 
 // alikes has the first row for a flag and a command.
 var alikes = []alike{
-	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt", "write: --retry N, or --attempts N with the first attempt counted"},
+	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt --count", "write: --retry N, or --attempts N with the first attempt counted"},
 	{"attempts", "", "--backoff-limit", "write: --retry N for N retries after the first attempt"},
 	{"attempts", "", "--restart", "write: --attempts 5, or --attempts unlimited --deadline 1h, for a command that is run again until it succeeds"},
 	{"initial-delay", "", "--interval-seconds --min-delay --min-wait --wait-min --min-backoff --base-delay --sleep-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
@@ -47,6 +47,8 @@ var alikes = []alike{
 	{"timeout", "", "--kill-after --signal --termseq --timeout-signal", "a command that exceeds --timeout gets SIGTERM, and SIGKILL where that does not end it: leave it out"},
 	{"retry-on", "", "--autoretry-for --retry-on-exception --retry-on-error --retry-errors --error-equals --retry-if-exception-type --retry-if-exception --retry-on-code --exit-codes --on-codes --codes", "write: --retry-on network, or another class, exit_code:N or pattern:RE"},
 	{"retry-on", "", "--retry-connrefused", "write: --retry-on network"},
+	{"retry-on", "", "--on-error --on --errors --error-class", "write: --retry-on network, or another class, exit_code:N or pattern:RE"},
+	{"initial-delay", "", "--policy --retry-policy --strategy-file", "write: --attempts 3 --backoff exponential --initial-delay 1s; bide docs options has all options of a policy"},
 	{"retry-on", "", "--retry-all-errors", "every error is retried where --retry-on does not choose: leave it out"},
 	{"until", "", "--retry-if-result --while --retry-while --check --assert", "write: --until EXPRESSION on the result, as in --until 'contains(output, \"ready\")'"},
 	{"delays", "", "--schedule --delay-list --backoff-schedule", "write: --backoff custom --delays 1s,5s,30s"},
@@ -63,6 +65,8 @@ var alikes = []alike{
 	{"arg-file", "", "--will-cite --citation --bibtex --shebang --embed --gnu --plain --record-env --session --profile -J --combine-exe --combineexec --minversion --fg --open-tty", "leave it out"},
 	{"arg-file", "", "--latest-line --ll", "how far each is is shown on the terminal; --progress plain or none changes that"},
 	{"arg-file", "", "--ctag --color-failed", "write: --tag, which puts the item before each line"},
+	{"arg-file", "", "--glob --pattern --include --match", "write: bide batch 'PATTERN' -- COMMAND, with the pattern in quotes"},
+	{"arg-file", "", "--sort --sorted", "write: --keep-order, or -k, for the outputs in the order of the items"},
 	{"arg-file", "", "--filter", "write: … | grep … | bide batch -- COMMAND"},
 	{"arg-file", "", "-E --eof", "write: … | sed '/WORD/,$d' | bide batch -- COMMAND"},
 	{"arg-file", "", "--seqreplace", "write {#} for the number of the item"},

@@ -54,7 +54,7 @@ var formerly = map[string]string{
 	"bide test":    "write: bide check FILE, or bide run --dry-run FILE",
 	"bide watch":   "write: bide events -f, or bide ui",
 
-	"bide batch --delay":       "write: --initial-delay 1s for the wait before a second attempt",
+	"bide batch --delay":       "write: --initial-delay 1s for the wait before a second attempt; for the time between two starts --limit NAME, of which bide limits set NAME rate=10/1s says how many begin in a time",
 	"bide exec -r":             "write: --retry N, or --attempts N with the first attempt counted",
 	"bide rerun --item":        "write: bide dlq retry --item ITEM for an item that failed",
 	"bide exec --retries":      "write: --retry N for N retries after the first attempt, N + 1 attempts in all; or --attempts N, which counts the first one too",

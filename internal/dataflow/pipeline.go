@@ -60,8 +60,9 @@ func (p *Pipeline) kind(callee string) string {
 const ManifestName = "modules.yml"
 
 // IsPipeline reports whether a file is a pipeline and not a workflow: by its
-// name or, where that does not tell, by its first line that is no comment. A
-// file that cannot be read is none.
+// name or, where that does not tell, by its first line that is no comment; where
+// that is NAME = VALUE, as in many files, a line of it has to begin with out. A
+// file that cannot be read is none, nor is a script of another program.
 func IsPipeline(path string) bool {
 	switch filepath.Ext(path) {
 	case ".cst":
@@ -75,16 +76,31 @@ func IsPipeline(path string) bool {
 	}
 	defer func() { _ = f.Close() }() // only read
 	lines := bufio.NewScanner(io.LimitReader(f, 64<<10))
-	for lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); line != "" && line[0] != '#' {
-			return startsPipeline(line)
+	assigns := false
+	for n := 0; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		word, _, _ := strings.Cut(line, " ")
+		switch {
+		case n == 0 && strings.HasPrefix(line, "#!") && !strings.Contains(line, "bide"):
+			return false
+		case assigns:
+			if word == "out" {
+				return true
+			}
+		case line == "" || line[0] == '#':
+		case declares(line):
+			return true
+		case !assignment(line):
+			return false
+		default:
+			assigns = true
 		}
 	}
 	return false
 }
 
-// startsPipeline reports whether a line begins a declaration of a pipeline.
-func startsPipeline(line string) bool {
+// declares reports whether a line begins a declaration of a pipeline with a word or a mark.
+func declares(line string) bool {
 	if line[0] == '@' {
 		return true
 	}
@@ -93,6 +109,11 @@ func startsPipeline(line string) bool {
 	case "in", "out", "type", "use", "policy":
 		return strings.TrimSpace(rest) != "" && rest[0] != ':'
 	}
+	return false
+}
+
+// assignment reports whether a line may be NAME = VALUE of a pipeline.
+func assignment(line string) bool {
 	name, _, assigned := strings.Cut(line, "=")
 	return assigned && !strings.ContainsAny(strings.TrimSpace(name), ":\"'{[ ")
 }

@@ -8,7 +8,8 @@ import (
 // Nearest returns the candidate that a person who typed word most likely
 // meant, or "" if none is near: a different spelling of the same letters
 // (case, hyphens, underscores), or one within a third of its length in edits, that
-// leave more than half of it or only its letters in another order. If there is none,
+// leave more than half of it or only its letters in another order; more than one edit leave
+// the first letter, or one word in the other. If there is none,
 // it is the only one that begins with the word.
 func Nearest(word string, candidates []string) string {
 	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace
@@ -19,7 +20,7 @@ func Nearest(word string, candidates []string) string {
 			continue
 		}
 		of := plain(strings.ToLower(c))
-		if d := distance(w, of, bestD); d < bestD && (d < max(2, (len(w)+1)/2) || sorted(w) == sorted(of)) {
+		if d := distance(w, of, bestD); d < bestD && (d < max(2, (len(w)+1)/2) || sorted(w) == sorted(of)) && (d < 2 || w[0] == of[0] || strings.Contains(w, of) || strings.Contains(of, w) || sorted(w) == sorted(of)) {
 			best, bestD = c, d
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -198,6 +199,12 @@ func (d *decoder) actionless(o *object, s *Step) {
 		o.skip("agent", "prompt")
 		return
 	}
+	if key := o.stranger(); key != nil && !named && isCommand().MatchString(key.text) && o.n.get(key.text).scalar() {
+		d.errorf(key, "no-action", "this step does nothing: it has no action, and %q is no key of a step", key.text).
+			Suggest("%s", cmp.Or(writtenFor(stepTable, key.text, o.n.get(key.text), false), asAction(key.text, o.n.get(key.text).text)))
+		o.skip(key.text)
+		return
+	}
 	if key := o.stranger(); key != nil && named { // it is what the step was to do, and the name is no prompt
 		d.errorf(key, "no-action", "this step does nothing: it has no action, and %q is no key of a step", key.text).
 			Suggest("write shell: with the command, or claude: with the prompt")
@@ -210,6 +217,17 @@ func (d *decoder) actionless(o *object, s *Step) {
 	problem := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
 	problem.EndColumn = 0
 	problem.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
+}
+
+// isCommand finds a key that may be the name of a program.
+var isCommand = pattern.Lazy(`^[A-Za-z][\w.-]*$`)
+
+// asAction is how a step is written here whose key is no action and whose value is a text.
+func asAction(key, text string) string {
+	if strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") {
+		return "write http: " + short(text)
+	}
+	return fmt.Sprintf("write shell: %s %s, if that is a command; an agent of this name is defined under agents:", key, short(text))
 }
 
 // stranger finds a key that no step has.

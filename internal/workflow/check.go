@@ -152,6 +152,7 @@ func (d *decoder) check() {
 	d.bashisms()
 	d.knownNames()
 	d.checkBraced()
+	d.checkNeeds()
 	d.dataAsCode()
 	for _, u := range d.uses {
 		d.checkUse(u)

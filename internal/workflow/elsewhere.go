@@ -109,6 +109,9 @@ var elsewheres = func() []elsewhere {
 		{step, "compensate compensation rollback undo", "write on_failure: with what undoes this step, or finally: at the top of the file"},
 		{step, "activity", "leave it out: shell: has the command, name: what it is called"},
 		{step, "title label", `did you mean "name"?`},
+		{step, "fail", "write shell: exit 1"},
+		{step, "include import", "write imports: [{path: <t|other.yml>}] at the top of the file, and workflow: NAME as the step"},
+		{step, "parallel", "steps run one after another; calls of a pipeline (.cst) start when their inputs are ready: bide docs pipelines"},
 		{step, "matrix", "write a map over the values, with ${item} in its steps"},
 
 		{phase, "retries maxretries backofflimit", "write retry: {attempts: <n+1|4>}" + firstToo},
@@ -169,6 +172,8 @@ var elsewheres = func() []elsewhere {
 		{request, "params query", "write them into url:, behind a ?"},
 		{request, "contenttype", "write headers: {Content-Type: <t|application/json>}"},
 
+		{file, "items foreach foreachitem each loop withitems forall", "items are of a map: write map: {input: <t|items.txt>, agent_template: [the steps of each item]}"},
+		{file, "prompt agent", "write commands: [{claude: <t|PROMPT>}]: the name of the agent is the key of its step"},
 		{file, "taskqueue", "leave it out: bide run --on temporal runs a file on many machines (bide docs cluster)"},
 		{file, "workflowexecutiontimeout workflowruntimeout", "write timeout: <s|1h>"},
 		{file, "tasks targets activities stages", `did you mean "commands"?`},

@@ -67,6 +67,27 @@ func (d *decoder) checkBraced() {
 	}
 }
 
+// checkNeeds refuses what a step needs and comes after it: the steps would run, in the wrong
+// order.
+func (d *decoder) checkNeeds() {
+	if len(d.needs) == 0 {
+		return
+	}
+	at := map[string]*Step{}
+	Walk(d.file, func(s *Step) {
+		for _, name := range []string{s.ID, s.Name} {
+			if at[name] == nil {
+				at[name] = s
+			}
+		}
+	})
+	for _, n := range d.needs {
+		if s := at[n.text]; n.text != "" && s != nil && s.Pos.File == n.pos.File && s.Pos.Line > n.pos.Line && !d.full() {
+			d.errorf(n, "contradiction", "this step needs %q, which comes after it, and steps run in their order", short(n.text)).Suggest("move %q before it", short(n.text))
+		}
+	}
+}
+
 // hasBraced reports whether bide has a variable for a name in two pairs of braces.
 func (d *decoder) hasBraced(name string) bool {
 	head, _, dotted := strings.Cut(name, ".")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -289,6 +290,17 @@ func readFile(name string) ([]byte, error) {
 	return b, nil
 }
 
+// isProgram reports whether a path that is no file is the name of a program, maybe with
+// arguments.
+func isProgram(path string) bool {
+	words := strings.Fields(path)
+	if len(words) == 0 || strings.Contains(words[0], "/") {
+		return false
+	}
+	_, err := exec.LookPath(words[0])
+	return err == nil
+}
+
 // otherFile proposes a workflow or a pipeline beside a path that is none.
 func otherFile(path string) string {
 	dir := filepath.Dir(path)
@@ -316,6 +328,8 @@ func otherFile(path string) string {
 	switch near := diag.DidYouMean(filepath.Base(path), names); {
 	case near != "":
 		return near
+	case isProgram(path):
+		return "for a command write: bide exec -- " + short(path)
 	case dir == path && len(names) > 0:
 		return "name a file in it, such as " + filepath.Join(dir, names[0])
 	case len(names) == 0 && dir == ".":

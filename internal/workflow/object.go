@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // maxProblems bounds the list for a file that is no workflow at all.
@@ -53,6 +54,7 @@ type decoder struct {
 	foreign             []foreign         // texts with expressions of GitHub Actions
 	labelled            map[string]*Step  // steps by their labels, when somebody has asked
 	braced              []foreign         // texts with names in two pairs of braces
+	needs               []*node           // names of steps that a step says it needs
 	migration           *Migration        // nil where nobody asks for the present spelling
 	former              diag.List         // keys that the predecessor took without effect
 }
@@ -319,6 +321,39 @@ var foreignTemplates = func() map[string]string {
 	return others
 }()
 
+// isAgent reports whether a map is a step of an agent.
+func (o *object) isAgent() bool {
+	return slices.ContainsFunc(o.n.pairs, func(p pair) bool {
+		name := p.key.text
+		return name == "claude" || o.d.file.Agents[name] != nil || builtIn[name] != nil
+	})
+}
+
+// optionText is a value as the words after an option of a program.
+func optionText(value *node) string {
+	switch {
+	case value == nil || value.text == "true":
+		return ""
+	case value.scalar() && len(value.text) <= 40 && !strings.ContainsAny(value.text, "\n:#{}[],"):
+		return ", " + value.text
+	}
+	return ", …"
+}
+
+// valueOf says of the word of a value, which is written as a key of a policy, where it belongs.
+func valueOf(of *table, word string) string {
+	if of != retryTable && of != ruleTable && of != backoffTable {
+		return ""
+	}
+	switch {
+	case slices.Contains(option.Strategies, word):
+		return "write backoff: " + word
+	case slices.Contains(option.Jitters, word):
+		return "write jitter: " + word
+	}
+	return ""
+}
+
 func (o *object) unknown(key, value *node) {
 	var names []string
 	for _, t := range o.tables {
@@ -326,6 +361,17 @@ func (o *object) unknown(key, value *node) {
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
 	if text := writtenFor(o.tables[0], key.text, value, foreignKey(key.text, names) != ""); text != "" {
+		p.Suggest("%s", text)
+		if text == inTurn && o.tables[0] == stepTable && value != nil && len(o.d.needs) < maxProblems {
+			o.d.needs = append(o.d.needs, value.each()...)
+		}
+		return
+	}
+	if o.tables[0] == stepTable && o.isAgent() && diag.Nearest(key.text, names) == "" {
+		p.Suggest("options of the agent's program stand in args: [--%s%s]", strings.ReplaceAll(key.text, "_", "-"), optionText(value))
+		return
+	}
+	if text := valueOf(o.tables[0], key.text); text != "" {
 		p.Suggest("%s", text)
 		return
 	}
