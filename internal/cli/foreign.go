@@ -35,7 +35,7 @@ var foreignNames = map[string]foreign{
 	"makefile": {"a makefile", inComingFrom}, "gnumakefile": {"a makefile", inComingFrom},
 	"justfile": {"a justfile", inComingFrom}, ".justfile": {"a justfile", inComingFrom},
 	"taskfile.yml": {"a Taskfile", inComingFrom}, "taskfile.yaml": {"a Taskfile", inComingFrom}, "taskfile.dist.yml": {"a Taskfile", inComingFrom},
-	"crontab": {"a crontab", inComingFrom}, ".gitlab-ci.yml": {"a file of GitLab CI", inComingFrom},
+	"crontab": {"a crontab", "keep it: its lines start bide run FILE, or bide exec -- COMMAND for one command"}, ".gitlab-ci.yml": {"a file of GitLab CI", inComingFrom},
 	"jenkinsfile": {"a Jenkinsfile", asSteps}, "procfile": {"a Procfile", asSteps}, "snakefile": {"a Snakefile", asSteps},
 	"azure-pipelines.yml": {"a file of Azure Pipelines", asSteps}, "dockerfile": {"a Dockerfile", asSteps},
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,6 +47,9 @@ func givenValues(flag string, list []string, fileFlag, path string, once bool) (
 // readValues reads a JSON or YAML file that holds one object.
 func readValues(path string) (map[string]any, error) {
 	b, err := os.ReadFile(path)
+	if err != nil && strings.HasPrefix(strings.TrimSpace(path), "{") {
+		return nil, errors.New("it takes the name of a file, not the values: write them to one, or give each as NAME=VALUE")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -40,13 +40,14 @@ func (c *Call) known() bound.Span {
 	return c.Worst.Time
 }
 
-// Sum says how the worst case comes about: "6 × 5s + 15.5s of delays = 45.5s".
+// Sum says how the worst case comes about: "6 × 5s + 15.5s of delays = 45.5s", without the sum
+// if something of it is unbounded.
 func (c *Call) Sum() string {
 	text := c.Retries.Text(c.Timeout.D)
-	if c.Worst.Time.Open && c.known().D == 0 {
+	if c.Worst.Time.Open {
 		return text
 	}
-	return text + " = " + duration.Format(c.known().D)
+	return text + " = " + duration.Format(c.Worst.Time.D)
 }
 
 // String is one line: "hits = Search: 6 × 5s + 15.5s of delays = 45.5s".
