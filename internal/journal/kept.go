@@ -19,7 +19,7 @@ import (
 	"github.com/bide-dev/bide/internal/files"
 )
 
-// What the events of a run come to that is over is kept beside them. Such a file is no
+// What the events of a run come to is kept beside them while no process has it. Such a file is no
 // record: it counts only while the journal is the one that it was made from, and the
 // program the one that made it; it may be deleted at any time, and where it cannot be
 // written the events are folded each time.
@@ -97,11 +97,11 @@ func keptIn(dir string) (sum Summary, ok bool) {
 	return k.Answer, over && of == k.Of
 }
 
-// keep keeps the summary of a run that is over, if its events still end where they did before
-// it was made. Nobody takes the run meanwhile, and whoever takes it removes what is kept: two
+// keep keeps the summary of a run that no process has, if its events still end where they did
+// before it was made. Nobody takes the run meanwhile, and whoever takes it removes what is kept: two
 // states of a journal with the same size and time are never mistaken for each other.
 func (r *Reader) keep(ctx context.Context, of end, sum Summary) error {
-	if sum.Finished.IsZero() || sum.Status == event.Running {
+	if sum.Status == event.Running {
 		return nil
 	}
 	l := flock.New(filepath.Join(r.dir, lockName), flock.SetFlag(os.O_RDONLY))

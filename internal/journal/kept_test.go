@@ -175,3 +175,32 @@ func TestKeptSummary(t *testing.T) {
 		t.Errorf("the list has what the life before came to: %+v", got)
 	}
 }
+
+// What an interrupted run comes to is kept as well: nothing changes of it before a process
+// takes it.
+func TestKeptSummaryOfAnInterruptedRun(t *testing.T) {
+	s := newStore(t)
+	j, err := s.Create(header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	add(t, j, event.Event{Type: event.RunStarted, Time: at}, event.Event{Type: event.StepStarted, Step: "commands[0]", Attempt: 1, Time: at.Add(time.Second)})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var lists [2]Summary
+	for i := range lists {
+		for sum, err := range s.Runs(t.Context()) {
+			if lists[i] = sum; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if kept, ok := keptIn(j.Dir()); !ok || kept.Status != event.Interrupted {
+			t.Errorf("%v is kept: %+v", ok, kept)
+		}
+	}
+	if a, b := lists[0], lists[1]; a.Status != event.Interrupted || a.Took != time.Second || !a.Started.Equal(b.Started) || a.Took != b.Took || a.Steps != b.Steps {
+		t.Errorf("the lists have %+v and %+v", a, b)
+	}
+}
