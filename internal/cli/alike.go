@@ -29,8 +29,9 @@ const inBackground = "write: nohup CMD … &, which outlives the terminal; bide 
 
 // alikes has the first row for a flag and a command.
 var alikes = []alike{
-	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt --count", "write: --retry N, or --attempts N with the first attempt counted"},
-	{"attempts", "", "--backoff-limit", "write: --retry N for N retries after the first attempt"},
+	{"retry", "", "-r --num-retries --retry-count --max-retry --max-attempt --count", "write: --retry N, or --attempts N with the first attempt counted"},
+	{"retry", "", "--backoff-limit", "write: --retry N for N retries after the first attempt"},
+	{"attempts", "", "-r --num-retries --retry-count --max-retry --max-attempt --count --backoff-limit", "write: --attempts N, which counts the first one too"},
 	{"attempts", "", "--restart", "write: --attempts 5, or --attempts unlimited --deadline 1h, for a command that is run again until it succeeds"},
 	{"initial-delay", "", "--interval-seconds --min-delay --min-wait --wait-min --min-backoff --base-delay --sleep-seconds --restart-sec --retry-delay --retry-wait --retry-interval --retry-wait-seconds --default-retry-delay", "write: --initial-delay 1s"},
 	{"initial-delay", "", "--wait-fixed", "write: --backoff fixed --initial-delay 1s"},

@@ -30,7 +30,7 @@ const (
 // elsewheres has the first row for a key and a place in which it is found.
 var elsewheres = func() []elsewhere {
 	policy, step, phase, file := []*table{retryTable, ruleTable, backoffTable}, []*table{stepTable}, []*table{mapTable}, []*table{fileTable}
-	work, failed, breaker := []*table{stepTable, mapTable, fileTable}, []*table{errorPolicyTable}, []*table{breakerTable}
+	work, failed, breaker := []*table{stepTable, mapTable}, []*table{errorPolicyTable}, []*table{breakerTable}
 	agent, each, request := []*table{agentTable}, []*table{foreachTable}, []*table{httpTable}
 	return []elsewhere{
 		{policy, "retries maxretries numretries retrylimit limit backofflimit", "write attempts: <n+1|4>" + firstToo},
@@ -104,7 +104,7 @@ var elsewheres = func() []elsewhere {
 		{step, "changedwhen", "leave it out: bide does not ask what a step has changed"},
 		{step, "mutex lock", "write limits: [NAME], of which bide limits set NAME slots=1 says that one runs at a time"},
 		{step, "resourceclass resources cpu memory", "steps run on this machine; write limits: [NAME], of which bide limits set NAME slots=4 says how many run at once"},
-		{step, "repeat", "write foreach: {command: seq <n|3>} with do: and the steps"},
+		{step, "repeat", "write foreach: seq <n|3>, with do: and the steps"},
 		{step, "cache", skipItems},
 		{step, "compensate compensation rollback undo", "write on_failure: with what undoes this step, or finally: at the top of the file"},
 		{step, "activity", "leave it out: shell: has the command, name: what it is called"},
@@ -162,6 +162,8 @@ var elsewheres = func() []elsewhere {
 		{[]*table{inputTable}, "glob pattern files dir directory", "write input: {command: ls <t|*.txt>}, of which each line is an item"},
 		{[]*table{inputTable}, "lines", "write input: {file: <t|items.txt>, format: lines}"},
 		{[]*table{inputTable}, "range count", "write input: {command: seq 1 10}, of which each line is an item"},
+		{each, "command cmd run shell", "write input: {command: <t|COMMAND>}, of which each line is an item"},
+		{each, "glob pattern files", "write input: {command: ls <t|*.txt>}, of which each line is an item"},
 		{each, "in values over", `did you mean "items"?`},
 
 		{request, "data payload form", `did you mean "body"? json: takes values`},
@@ -191,6 +193,7 @@ var elsewheres = func() []elsewhere {
 		{file, "workingdirectory workdir", "write bide run -p DIR, or working_dir: at a step"},
 
 		{work, "ratelimit rate throttle", rateLimits},
+		{file, "ratelimit rate throttle", "write limits: [NAME] at the steps, of which bide limits set NAME rate=50/1m says how many begin in a time"},
 		{nil, "timeoutminutes", "write timeout: <m|5m>"},
 		{nil, "timeoutsec", "write timeout: <s|30s>"},
 		{nil, "notify notification notifications oncomplete oncompletion", tellAtTheEnd},
