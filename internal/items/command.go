@@ -86,7 +86,7 @@ func (l *List) enough(items iter.Seq2[event.Item, error], spec input.Spec, least
 		}
 		got := step.Listed{Items: n, Read: max(n, spec.Seen.Items), Said: said}
 		if n == 0 {
-			got.Why = whyEmpty(spec, spec.Seen.Items)
+			got.Why, got.Astray = whyEmpty(spec, spec.Seen.Items)
 		}
 		if err := got.Enough(least, l.Executor.File.Map.MinItems.Set, "below map"); err != nil {
 			yield(event.Item{}, err)

@@ -16,41 +16,42 @@ import (
 
 // whyEmpty explains a list without items out of an input with something in it:
 // what was left out of the items that were read, or the path that found none;
-// "" where the input itself is empty.
-func whyEmpty(spec input.Spec, read int) string {
+// "" where the input itself is empty. astray says that the path is a slip: there is a name
+// that is nearly as in the path, or there are no names at all.
+func whyEmpty(spec input.Spec, read int) (why string, astray bool) {
 	switch {
 	case read > 0 && spec.Filter != nil:
-		return fmt.Sprintf("map.filter, or what follows it, lets none of the %d items through", read)
+		return fmt.Sprintf("map.filter, or what follows it, lets none of the %d items through", read), false
 	case read > 0:
-		return fmt.Sprintf("map.offset leaves out all of the %d items", read)
+		return fmt.Sprintf("map.offset leaves out all of the %d items", read), false
 	case spec.JSONPath == "":
-		return ""
+		return "", false
 	}
 	v, ok := smallInput(spec)
 	if !ok {
-		return "" // nothing is known of it
+		return "", false // nothing is known of it
 	}
 	if list, _ := input.Path(context.Background(), strings.TrimSuffix(strings.TrimSuffix(spec.JSONPath, "[*]"), ".*"), v); slices.ContainsFunc(list, isEmpty) {
-		return "" // the list is where it is looked for
+		return "", false // the list is where it is looked for
 	}
 	if isEmpty(v) {
-		return ""
+		return "", false
 	}
-	why := fmt.Sprintf("map.json_path %s finds nothing in the input, which has something in it", spec.JSONPath)
+	why = fmt.Sprintf("map.json_path %s finds nothing in the input, which has something in it", spec.JSONPath)
 	m, ok := v.(map[string]any)
 	if !ok {
 		if _, list := v.([]any); list {
-			return why + ": its top level is an array"
+			return why + ": its top level is an array", true
 		}
-		return why + ": it is a " + value.Kind(v)
+		return why + ": it is a " + value.Kind(v), true
 	}
 	names := slices.Sorted(maps.Keys(m))
 	if first := firstName().FindStringSubmatch(spec.JSONPath); first != nil {
 		if hint := diag.DidYouMean(first[1], names); hint != "" {
-			return why + ": " + hint
+			return why + ": " + hint, true
 		}
 	}
-	return why + ": its top level has " + diag.First(names, 8)
+	return why + ": its top level has " + diag.First(names, 8), false
 }
 
 var firstName = pattern.Lazy(`^\$\.([\w-]+)`)

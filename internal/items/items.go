@@ -64,7 +64,7 @@ func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
 	if n == 0 {
-		if why := whyEmpty(spec, spec.Seen.Items); why != "" {
+		if why, _ := whyEmpty(spec, spec.Seen.Items); why != "" {
 			l.Executor.Note("%s", why)
 		}
 	}

@@ -12,7 +12,10 @@ type Listed struct {
 	Items int    // that are to run
 	Read  int    // that there were before some were left out
 	Why   string // why there are none, where that is known
-	Said  string // what the command that gave them wrote to standard error
+	// Astray says that the path into their source is a slip: it finds nothing there, and another
+	// would. Why says which.
+	Astray bool
+	Said   string // what the command that gave them wrote to standard error
 	// Unsure says that a command in its pipe may have failed (see action.Result).
 	Unsure bool
 }
@@ -34,6 +37,8 @@ func (l Listed) Enough(least int, mayBeNone bool, where string) error {
 		return errors.New(text)
 	case l.Read == 0 && l.Said != "" && !mayBeNone:
 		return fmt.Errorf("its command gave no item, and wrote to standard error: %s; where a list without items is no failure, write min_items: 0 %s", l.Said, where)
+	case l.Read == 0 && l.Astray && !mayBeNone:
+		return fmt.Errorf("%s; where a list without items is no failure, write min_items: 0 %s", l.Why, where)
 	}
 	return nil
 }

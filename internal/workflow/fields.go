@@ -386,7 +386,7 @@ func mapFields() []field {
 			into: of(func(m *Map) *Int { return &m.Offset })},
 		{key: "max_items", typ: tInt(0), sample: "100", def: "all", doc: "at most this many items",
 			into: of(func(m *Map) *Int { return &m.MaxItems })},
-		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many items: with fewer the run fails before the first starts, and a resume reads the list again. 0 allows a command to give no item although it writes to standard error",
+		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many items: with fewer the run fails before the first starts, and a resume reads the list again. 0 allows a command to give no item although it writes to standard error, and a json_path that finds nothing",
 			into: of(func(m *Map) *Int { return &m.MinItems })},
 		{key: "max_parallel", typ: tWidth, sample: "4", doc: "agents at the same time; auto, or from min to max: the map finds out how many. It begins with as many as there are processors, or with min; it grows while all are used and items take no longer, and goes down when they do, or when something is refused", def: "10",
 			into: of(func(x *mapKeys) *written { return &x.width })},
