@@ -125,7 +125,8 @@ type Result struct {
 	// Unsure says that a command in a pipe may have failed, as the shell does not say how
 	// each of them ended (see Call.Pipe).
 	Unsure bool
-	// Incomplete says that a score was missed and the file lets that pass.
+	// Incomplete says that a score was missed, or that rounds of a foreach failed, and that the
+	// file lets that pass.
 	Incomplete bool
 	// Set are the variables that the command set, names and values.
 	Set [][2]string

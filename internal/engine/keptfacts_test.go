@@ -88,7 +88,7 @@ commands:
 // TestFactsWithoutTheNewKeys: a run without those keys records the same facts, byte for
 // byte, as the program did before these keys existed. Facts of runs in virtual time are
 // kept in testdata/facts; the program before same_error wrote them, but for what the data of
-// failures repeated of their facts, which was taken out since.
+// failures repeated of their facts, which was taken out since, and that a foreach of which rounds failed is incomplete.
 func TestFactsWithoutTheNewKeys(t *testing.T) {
 	t.Parallel()
 	for name, text := range keptFlows {

@@ -282,6 +282,7 @@ func (f *loop) result(ctx context.Context) (action.Result, error) {
 		if !f.a.ContinueOnError {
 			return res, first
 		}
+		res.Incomplete = true
 		f.x.Note("foreach went on after %d of %d items failed; the first: %v", failed, len(f.list), first)
 	}
 	return res, nil

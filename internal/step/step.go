@@ -40,7 +40,8 @@ type Outcome struct {
 	Unmended bool
 	// Recovered says that a handler made up for the failure.
 	Recovered bool
-	// Incomplete says that a score was missed, and that the file lets that pass.
+	// Incomplete says that a score was missed, or that rounds of a foreach failed, and that the
+	// file lets that pass.
 	Incomplete bool
 	// Waited is how long it waited between attempts, which is not in the duration
 	// that is recorded.

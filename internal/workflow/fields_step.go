@@ -246,7 +246,7 @@ func foreachFields() []field {
 		{key: "parallel", typ: tAtOnce, sample: "4", def: "1", doc: "how many at once; true means 10; auto, or from min to max, finds it out as max_parallel of a map does",
 			read: by(readParallel)},
 		{key: "max_parallel", typ: tWidth, sample: "4", as: "parallel"},
-		{key: "continue_on_error", typ: tBool, sample: "true", doc: "a failed value does not end the others",
+		{key: "continue_on_error", typ: tBool, sample: "true", doc: "a failed value does not end the others, and the step is incomplete: --fail-on incomplete makes that the exit status",
 			into: of(func(f *Foreach) *bool { return &f.ContinueOnError })},
 		{key: "max_items", typ: tInt(0), sample: "3", def: "all", doc: "at most this many",
 			into: of(func(f *Foreach) *Int { return &f.MaxItems })},
