@@ -86,6 +86,10 @@ func (o *initOptions) run() (err error) {
 		return printJSON(o.out, map[string]string{"path": path, "kind": kind})
 	}
 	fmt.Fprintln(o.out, path)
-	fmt.Fprintf(o.err, "next: bide check %s, bide explain %s, bide run %s\n", path, path, path)
+	between, next := ", ", fmt.Sprintf("next: bide check %s", path)
+	if width := o.columns(o.err); width > 0 && 3*len(next) > width {
+		between = "\n      "
+	}
+	fmt.Fprintf(o.err, "%s%sbide explain %[3]s%[2]sbide run %[3]s\n", next, between, path)
 	return nil
 }

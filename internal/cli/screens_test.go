@@ -124,7 +124,9 @@ func TestNarrow(t *testing.T) {
 		"docs list":     {[]string{"docs"}, []string{"coming-from: Coming from another tool\n", "concepts: Maps, dead letters, attempts,\n  secrets"}},
 		"compare": {[]string{"simulate", filepath.Join(filepath.Dir(file), "good.yml"), "--compare", filepath.Join(filepath.Dir(file), "nested.yml"), "--seeds", "20"},
 			[]string{"\nmakespan, median\n  good.yml: ", "\n… of the worst in 100\n  good.yml: "}},
-		"clean": {[]string{"clean", "--older-than", "10000d"}, []string{"REVEW1\n  status: completed with failures\n", "  what: kept: it is not old enough\n"}},
+		"init":   {[]string{"init", filepath.Join(filepath.Dir(file), "new")}, []string{"\n      bide explain "}},
+		"status": {[]string{"status"}, []string{"for you\n"}},
+		"clean":  {[]string{"clean", "--older-than", "10000d"}, []string{"REVEW1\n  status: completed with failures\n", "  what: kept: it is not old enough\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

@@ -361,11 +361,11 @@ func (o *statusOptions) printStatus(s *standing) error {
 		return nil
 	}
 	if len(s.Waiting) == 0 {
-		return o.printf("\n%s\n", s.says())
+		return o.printf("\n%s\n", fold(s.says(), o.columns(o.out), "  "))
 	}
 	p, width := o.palette(o.out), o.columns(o.out)
 	var b strings.Builder
-	b.WriteString("\n" + s.says() + "\n")
+	b.WriteString("\n" + fold(s.says(), width, "  ") + "\n")
 	for _, t := range s.Waiting {
 		b.WriteString("\n" + fold(fmt.Sprintf("%s  %s: %s", shortRun(t.Run), p.bold(visible(t.Title)), p.sgr(statusCode(t.Status), t.What)), width, "        ") + "\n")
 		for _, why := range t.Why {
