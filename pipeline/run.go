@@ -130,7 +130,7 @@ func (p *Pipeline) Warnings() []Problem { return append([]Problem(nil), p.warnin
 // Hash names what the pipeline does: the same for the same graph, literals,
 // options and module versions, whatever the layout, comments and names of
 // variables.
-func (p *Pipeline) Hash() string { return p.plan.Hash }
+func (p *Pipeline) Hash() string { return p.plan.Hash() }
 
 // RunOption changes how one run goes.
 type RunOption func(*flow.Options)

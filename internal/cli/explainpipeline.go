@@ -84,7 +84,7 @@ func (s *streams) explainPipeline(p *dataflow.Pipeline) error {
 
 func explain(p *dataflow.Pipeline) *explainedPipeline {
 	est := worst.Calls(p.Plan)
-	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Worst.Time.D, Bounded: !est.Worst.Time.Open,
+	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash(), Worst: est.Worst.Time.D, Bounded: !est.Worst.Time.Open,
 		Inputs: []explainedInput{}, Outputs: []explainedOutput{}, Calls: []explainedCall{}, Critical: []int{}}
 	for _, in := range p.Plan.Inputs {
 		x.Inputs = append(x.Inputs, explainedInput{in.Name, in.Type.String(), !in.Optional()})

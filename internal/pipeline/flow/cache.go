@@ -318,7 +318,7 @@ func (s *site) identify() string {
 	if n.Op == plan.Call {
 		return moduleIdentity(n.Call.Module)
 	}
-	id := fmt.Sprint(n.Label, " ", n.Call.Fn, " ", p.Hash)
+	id := fmt.Sprint(n.Label, " ", n.Call.Fn, " ", p.Hash())
 	seen := map[module.Module]bool{}
 	var visit func(fn int)
 	visit = func(fn int) {

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"sync"
+
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/value"
@@ -23,7 +25,7 @@ func New(program *check.Program) (_ *Plan, err error) {
 		b.plan.Funcs[i] = f.out
 	}
 	b.pure()
-	b.plan.Hash = b.plan.hash()
+	b.plan.hash = sync.OnceValue(b.plan.digest)
 	return b.plan, nil
 }
 
@@ -199,6 +201,7 @@ func (f *function) site(name string, o *check.Options) *CallSite {
 	s.Failure = f.add(Node{Op: Failure, Type: o.Failure.Type, Label: "error", Span: o.Failure.Span})
 	f.vars[o.Failure] = variable{node: s.Failure}
 	s.Fallback = f.lower(o.Fallback)
+	delete(f.vars, o.Failure) // nothing else refers to it
 	return s
 }
 

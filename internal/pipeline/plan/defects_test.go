@@ -90,7 +90,7 @@ func TestR29HashIsStable(t *testing.T) {
 	versioned := func(version string) *check.Env {
 		return environment(t, module.Func("Work", version, types.Signature{Params: []types.Param{{Name: "x", Type: types.Int}}, Result: types.Int}, nil))
 	}
-	hash := func(env *check.Env, src string) string { return compile(t, env, src).Hash }
+	hash := func(env *check.Env, src string) string { return compile(t, env, src).Hash() }
 	const src = "in a: Int\nb = Work(a + 1) with retry: 2\nc = \"${b}: ${if (a > 2) 1.5 else 2.5}\"\nout c"
 	base := hash(versioned("1"), src)
 	for range 20 {

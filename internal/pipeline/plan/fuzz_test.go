@@ -47,7 +47,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Hash == "" || worst.Calls(p).Worst.Time.D < 0 {
+		if p.Hash() == "" || worst.Calls(p).Worst.Time.D < 0 {
 			t.Error("no hash, or a negative time")
 		}
 	})

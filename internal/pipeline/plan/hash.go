@@ -10,11 +10,11 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// hash is the SHA-256, in hexadecimal, of everything that decides what a run
+// digest is the SHA-256, in hexadecimal, of everything that decides what a run
 // does: nodes, edges, literals, types, options, and the modules with their
 // versions and signatures. Names of variables, layout and comments are not in
 // it.
-func (p *Plan) hash() string {
+func (p *Plan) digest() string {
 	nodes := 0
 	for i := range p.Funcs {
 		nodes += len(p.Funcs[i].Nodes)

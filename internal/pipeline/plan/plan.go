@@ -36,14 +36,16 @@ type Plan struct {
 	Funcs   []Func // the pipeline and its lambdas; a function is after those around it
 	Inputs  []Param
 	Outputs []Output
-	// Hash names the content: the same for the same graph, literals, options
-	// and module versions, whatever the layout, comments and names of
-	// variables. Plans of one Hash have the same nodes under the same numbers,
-	// so a journal may name a call by its function and node.
-	Hash string
 
 	file *syntax.File
+	hash func() string // made when it is first asked for
 }
+
+// Hash names the content: the same for the same graph, literals, options
+// and module versions, whatever the layout, comments and names of
+// variables. Plans of one Hash have the same nodes under the same numbers,
+// so a journal may name a call by its function and node.
+func (p *Plan) Hash() string { return p.hash() }
 
 // Param is an input of the pipeline.
 type Param struct {

@@ -81,7 +81,7 @@ out b
 func TestHash(t *testing.T) {
 	const src = "in a: Int\nb = add(a, 1)\nc = SumList([a, b]) with retry: 3, delay: 1s\nout c"
 	env := environment(t)
-	base := compile(t, env, src).Hash
+	base := compile(t, env, src).Hash()
 	same := map[string]string{
 		"layout and comments":   "# x\nin a : Int b = add( a,1 )\n\nc = SumList([a, b]) with retry: 3,delay:1s out c",
 		"names of variables":    strings.ReplaceAll(src, "b", "total"),
@@ -91,7 +91,7 @@ func TestHash(t *testing.T) {
 	}
 	same["names of variables"] = "in a: Int\ntotal = add(a, 1)\nc = SumList([a, total]) with retry: 3, delay: 1s\nout c"
 	for what, s := range same {
-		if h := compile(t, env, s).Hash; h != base {
+		if h := compile(t, env, s).Hash(); h != base {
 			t.Errorf("%s changes the hash", what)
 		}
 	}
@@ -101,7 +101,7 @@ func TestHash(t *testing.T) {
 		strings.Replace(src, "[a, b]", "[a, b, 1]", 1), strings.Replace(src, "out c", "out c\nout b", 1), src + "\nd = Max([c])",
 		strings.Replace(src, "delay: 1s", "delay: 1s, fallback: 0", 1), strings.Replace(src, "delay: 1s", "delay: 1s, fallback: 1", 1),
 	} {
-		if compile(t, env, s).Hash == base {
+		if compile(t, env, s).Hash() == base {
 			t.Errorf("the hash does not see the change to:\n%s", s)
 		}
 	}
