@@ -307,5 +307,8 @@ func (b *bench) read() string {
 	if err != nil && !os.IsNotExist(err) {
 		b.t.Fatal(err)
 	}
+	if _, err := os.Stat(filepath.Join(b.dir, ".git")); err == nil {
+		text += "\n" + b.output("git ls-tree -r main && git status --porcelain --untracked-files=no")
+	}
 	return fmt.Sprintf("%q", text+"\n"+took.ReplaceAllString(string(results), ""))
 }

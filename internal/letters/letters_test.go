@@ -322,6 +322,14 @@ func TestStepsThatAreNot(t *testing.T) {
 			t.Errorf("%s, onward %v: %q, %v", c.name, c.onward, list, err)
 		}
 	}
+	// A process that was to run it again was killed: it is no name that nobody knows.
+	appendAll(t, j, event.Event{Type: event.StepRequeued, Step: "reduce[0]"})
+	if st, err = j.State(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := Steps(ctx, j, st, "sum", true); err != nil || len(list) > 0 {
+		t.Errorf("a step that is to run again already: %q, %v", list, err)
+	}
 }
 
 // TestLeftRequests: what a request named that came too late runs again, unless it is no

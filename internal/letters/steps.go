@@ -28,13 +28,15 @@ func (e *NoStepError) Error() string {
 // ran is a recorded step of a run.
 type ran struct {
 	path, label string
+	phase       string
 	seq         int64 // where it began first, which is the order of the file
 }
 
 // Steps lists the steps that are to be forgotten so that one runs again: with
-// the ones that it is in, and the ones that are in it.
+// the ones that it is in, and the ones that are in it. There is none where all of them are
+// forgotten: a process that was to run them again was killed.
 func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name string, onward bool) ([]string, error) {
-	steps, err := ranSteps(ctx, j, st)
+	steps, err := ranSteps(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +58,14 @@ func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name stri
 		return nil, no("%d steps have that label; name it by its path, such as %s", len(found), found[0].path)
 	}
 	it := found[0]
-	if onward && st.Steps[it.path].Phase == "setup" && j.Header().Kind == workflow.MapReduce.String() {
+	if onward && it.phase == "setup" && j.Header().Kind == workflow.MapReduce.String() {
 		return nil, no("it comes before the map, whose items would have to run again; start a new run, or run this step alone with --step")
 	}
-	known := func(path string) bool { _, is := st.Steps[path]; return is }
+	began := map[string]bool{}
+	for _, s := range steps {
+		began[s.path] = true
+	}
+	known := func(path string) bool { return began[path] }
 	again := map[string]bool{it.path: true}
 	for around := range event.Enclosing(it.path, known) {
 		again[around] = true
@@ -74,23 +80,23 @@ func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name stri
 			}
 		}
 	}
+	maps.DeleteFunc(again, func(path string, _ bool) bool { _, is := st.Steps[path]; return !is }) // they run again already
 	return slices.Sorted(maps.Keys(again)), nil
 }
 
-// ranSteps gives the steps that the state knows, in the order in which they
-// began first.
-func ranSteps(ctx context.Context, j *journal.Journal, st *journal.State) ([]ran, error) {
+// ranSteps gives the steps that have begun, in the order in which they began first.
+func ranSteps(ctx context.Context, j *journal.Journal) ([]ran, error) {
 	known := map[string]ran{}
 	for e, err := range j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished}, Own: true}) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := st.Steps[e.Step]; !ok || e.Step == event.InputStep {
+		if e.Step == event.InputStep {
 			continue
 		}
 		s := known[e.Step]
 		s.seq = cmp.Or(s.seq, e.Seq)
-		s.path, s.label = e.Step, cmp.Or(e.Label, s.label)
+		s.path, s.label, s.phase = e.Step, cmp.Or(e.Label, s.label), e.Phase
 		known[e.Step] = s
 	}
 	return slices.SortedFunc(maps.Values(known), func(a, b ran) int { return cmp.Compare(a.seq, b.seq) }), nil
