@@ -135,7 +135,7 @@ func (f *runFlags) mergeOn(ctx context.Context, st *journal.Store, run, dir stri
 	if n := len(items); n > 0 {
 		uncommitted = fmt.Errorf("work of %s is in %s", diag.Count(n, "item"), diag.Plural(n, "a branch of its own", "branches of their own"))
 	}
-	out, err := mergeRun(ctx, dir, run, nil, done, nil, func(out *merged, wrong error) error {
+	out, err := mergeRun(ctx, dir, worktree.RunOptions{ID: run}, nil, done, nil, func(out *merged, wrong error) error {
 		if out.Commits == 0 {
 			return nil
 		}

@@ -353,6 +353,10 @@ type merged struct {
 	Lacks string `json:"lacks,omitempty"`
 	// Unverified says that the verify of the run's merge queue was skipped.
 	Unverified bool `json:"unverified,omitempty"`
+	// Locks are the lock files of a git that was killed, which were removed.
+	Locks []string `json:"locks,omitempty"`
+	// Aside are files and directories that were moved aside, because nobody knows who wrote them.
+	Aside []string `json:"aside,omitempty"`
 
 	done []int // positions, from 1, of the items that have nothing left to merge
 	// earlier are the branches of Kept from earlier attempts at items whose later work is
@@ -376,6 +380,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	var items []journal.Result
 	var done map[string]bool
 	var check *lateVerify // of the merge queue; a run on many machines has none
+	tree := worktree.RunOptions{ID: id}
 	if r, err := st.Read(id); err == nil && r.IsElsewhere() {
 		if items, done, err = unmergedItems(ctx, r); err == nil && o.dir == "" {
 			o.dir = r.Header().Dir
@@ -419,6 +424,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 			return nil
 		}
 		already = func() (bool, error) { return mergedAlready(ctx, j, left) }
+		tree.Root, tree.Began = gitwork.Root(st.RunDir(id), id), j.Header().Started
 		if check, err = o.lateVerify(ctx, st, j); err != nil {
 			return err
 		}
@@ -426,7 +432,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	if o.noVerify && check == nil {
 		o.tell("--no-verify has no effect: the run has no merge queue, whose verify it would leave out")
 	}
-	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items, done, check, record)
+	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), tree, items, done, check, record)
 	if errors.As(err, new(*worktree.NoBranchError)) {
 		err = usageError{err}
 		if is, aerr := already(); is || aerr != nil {
@@ -435,6 +441,14 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	}
 	if with := worktree.ByHand(err); with != "" {
 		err = fmt.Errorf("%w; merge it by hand with: %s", err, with)
+	}
+	if out != nil && !o.json {
+		for _, name := range out.Locks {
+			o.tell("a git that was killed left %s, which is removed", name)
+		}
+		for _, name := range out.Aside {
+			o.tell("nobody knows who wrote what is now in %s; take what you need from there, then remove it", name)
+		}
 	}
 	if err != nil && (out == nil || out.Commits == 0 && len(out.Kept) == 0) {
 		return err
@@ -564,12 +578,12 @@ func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Resul
 // not stop the others. done are the items whose work is in the run's branch. The merge is
 // recorded before its branches are removed: until then they are the evidence. check, if not
 // nil, checks each merge as the merge queue of the run would.
-func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done map[string]bool, check *lateVerify, record func(*merged, error) error) (*merged, error) {
+func mergeRun(ctx context.Context, dir string, o worktree.RunOptions, items []journal.Result, done map[string]bool, check *lateVerify, record func(*merged, error) error) (*merged, error) {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
 		return nil, err // the error names the directory
 	}
-	run, err := check.find(ctx, repo, id)
+	run, err := check.find(ctx, repo, o)
 	if errors.As(err, new(*worktree.NoBranchError)) {
 		return nil, err
 	}
@@ -577,7 +591,7 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done 
 		return nil, usageError{err}
 	}
 	verify := check.of(repo, run)
-	out := &merged{Run: id, Into: run.Target, earlier: map[string]bool{}}
+	out := &merged{Run: o.ID, Into: run.Target, earlier: map[string]bool{}, Locks: run.Locks, Aside: append(run.Lost, run.InTheWay()...)}
 	if err := out.mergeOwn(ctx, run, verify); err != nil {
 		return out, errors.Join(err, record(out, err))
 	}
@@ -589,7 +603,7 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done 
 	if _, err := run.Remove(ctx); err != nil {
 		return out, errors.Join(wrong, err)
 	}
-	left, err := repo.List(ctx, id)
+	left, err := repo.List(ctx, o.ID)
 	for _, i := range left {
 		out.Kept = append(out.Kept, i.Branch)
 		out.earlier[i.Branch] = i.Item != "" && done[i.Item]
@@ -652,18 +666,19 @@ func (o *worktreeMergeOptions) lateVerify(ctx context.Context, st *journal.Store
 
 // find finds the run. If its merges will be verified, find makes sure that it has a worktree:
 // the verify uses worktrees beside it.
-func (v *lateVerify) find(ctx context.Context, repo *worktree.Repo, id string) (*worktree.Run, error) {
-	run, err := repo.FindRun(ctx, id)
+func (v *lateVerify) find(ctx context.Context, repo *worktree.Repo, o worktree.RunOptions) (*worktree.Run, error) {
+	run, err := repo.FindRun(ctx, o)
 	if err != nil || v == nil || v.skip || run.Gone {
 		return run, err
 	}
 	if _, err := os.Stat(run.Dir); run.Dir != "" && !errors.Is(err, fs.ErrNotExist) {
 		return run, nil
 	}
-	if _, err := repo.OpenRun(ctx, worktree.RunOptions{ID: id, Root: v.root}); err != nil {
+	o.Root = v.root
+	if _, err := repo.OpenRun(ctx, o); err != nil {
 		return nil, err
 	}
-	return repo.FindRun(ctx, id)
+	return repo.FindRun(ctx, o)
 }
 
 // of returns the check of a merge of the run; nil for none.

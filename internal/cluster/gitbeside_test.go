@@ -31,7 +31,7 @@ func (s *setting) mergeItem(run, branch string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	found, err := repo.FindRun(s.t.Context(), run)
+	found, err := repo.FindRun(s.t.Context(), worktree.RunOptions{ID: run})
 	if err != nil {
 		s.t.Fatal(err)
 	}

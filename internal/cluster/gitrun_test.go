@@ -107,7 +107,7 @@ func (s *setting) mergeHome(run string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	found, err := repo.FindRun(s.t.Context(), run)
+	found, err := repo.FindRun(s.t.Context(), worktree.RunOptions{ID: run})
 	if err != nil {
 		s.t.Fatal(err)
 	}

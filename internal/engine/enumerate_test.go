@@ -41,8 +41,9 @@ type scenario struct {
 	// lost are the steps whose work is lost according to the record.
 	lost []string
 	// before, if not nil, runs before the command whose effects are enumerated. That
-	// command is then resume, and otherwise run.
+	// command is does, or then resume, and otherwise run.
 	before func(x *stage)
+	does   []string
 }
 
 var scenarios = map[string]scenario{
@@ -232,6 +233,63 @@ commands:
 		want: map[string]string{"first.txt": "first\n", "f-a": "a\n", "f-b": "b\n", "mended": "mended\n", "all": "a\nb\nmended\n"},
 		once: []string{"made a", "made b"},
 	},
+	// The work of a run was left in branches, and is merged later.
+	"merged later": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
+    - shell: echo left > left-${item}
+`,
+		want:   map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n", "left-a": "left\n", "left-b": "left\n"},
+		once:   []string{"made a", "made b"},
+		before: first(3, "run", "flow.yml"),
+		does:   []string{"worktree", "merge", "last"},
+	},
+	// A dead letter runs again, when its cause is mended, and reduce with it.
+	"dead letter": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
+    - shell: echo left > left-${item}; test ${item} = a || grep -q new $EV/world
+reduce:
+  - shell: cat own-* > total
+`,
+		want:   map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n", "left-a": "left\n", "left-b": "left\n", "total": "a\nb\n"},
+		once:   []string{"made a", "made b"},
+		before: first(3, "run", "-y", "flow.yml"),
+		does:   []string{"dlq", "retry", "last", "-y"},
+	},
+	// A step of a run that has ended runs again, with what comes after it.
+	"run again": {
+		repo: true,
+		flow: `
+name: enumerate
+isolation: worktree
+commands:
+  - shell: echo a > own-a
+  - {id: b, shell: 'set -e; cat $EV/world > own-b; git add -A; git diff --cached --quiet || git commit -qm "made $(cat own-b)"'}
+  - {foreach: [1, 2], do: [{shell: 'cat own-b > own-${item}'}]}
+  - shell: cat own-a own-b own-1 own-2 > total
+`,
+		want:   map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "new", "own-1": "new", "own-2": "new", "total": "a\nnewnewnew"},
+		once:   []string{"made old", "made new"},
+		before: func(x *stage) { x.world("old"); first(0, "run", "-y", "flow.yml")(x) },
+		does:   []string{"rerun", "last", "--from", "b", "-y"},
+	},
 	// A step is killed after its commit, and somebody removes the run's worktree.
 	"worktree removed": {
 		repo: true,
@@ -264,8 +322,22 @@ commands:
 	},
 }
 
+// first gives what makes a first life, which ends with a status, and then changes what the next
+// one finds in $EV/world.
+func first(status int, args ...string) func(x *stage) {
+	return func(x *stage) {
+		if got, said := x.plainly(args...); got != status {
+			x.t.Fatalf("the first life: status %d, want %d: %s", got, status, said)
+		}
+		x.world("new")
+	}
+}
+
 // command gives the command whose effects are enumerated.
 func (s scenario) command() []string {
+	if s.does != nil {
+		return s.does
+	}
 	if s.before != nil {
 		return []string{"resume", "-y"}
 	}
@@ -440,6 +512,11 @@ func (x *stage) finish(status int, story string) (string, bool) {
 		args := []string{"resume", "-y"}
 		if x.runDir() == "" {
 			args = []string{"run", "-y", "flow.yml"}
+		} else if x.does != nil && state.Status != event.Running && state.Status != event.Interrupted && state.Status != event.Failed {
+			if state.Status == event.Succeeded && len(x.wrong()) == 0 {
+				return story + "\nthe record says that it succeeded", true
+			}
+			args = x.does // it had not begun, or has not ended
 		} else if state.Status == event.Succeeded {
 			return story + "\nthe record says that it succeeded", x.status == 0
 		} else if died {

@@ -53,7 +53,7 @@ func (r *run) isolate(ctx context.Context) error {
 // work is what the run has to do with git, which it has asked nothing yet.
 func (r *run) work() *gitwork.Work {
 	return gitwork.New(gitwork.Options{
-		Executor: r.x, Dir: r.opt.Dir, Home: r.dir(), Mode: r.isolation(), Rounds: r.opt.MaxIterations, Yes: r.opt.Yes, Resumed: r.resumed(),
+		Executor: r.x, Dir: r.opt.Dir, Home: r.dir(), Mode: r.isolation(), Rounds: r.opt.MaxIterations, Yes: r.opt.Yes, Resumed: r.resumed(), Began: r.state.Started,
 		Ended: r.state.Status == event.Succeeded || r.state.Status == event.CompletedWithFailures,
 		Steps: r.state.Steps, Items: r.state.Items.Counts().Total, Lost: slices.Clone(r.state.LostWork),
 		Command: func(ctx context.Context, command *workflow.Shell, dir string) error {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
@@ -37,6 +38,7 @@ type Options struct {
 	Rounds   int    // iterations that the options ask for
 	Yes      bool   // merge without a question
 	Resumed  bool
+	Began    time.Time // when the run began
 	// Ended says that the life before this one reached the end of the file.
 	Ended bool
 	// Shared is what the machines that share the run know; nil if no machines do.
@@ -216,7 +218,7 @@ func commits(f *workflow.File) (found bool) {
 
 // ownWorktree makes the run's worktree, or opens that of an earlier life.
 func (g *Work) ownWorktree(ctx context.Context) error {
-	o := worktree.RunOptions{ID: g.x.Run, Root: Root(g.Home, g.x.Run)}
+	o := worktree.RunOptions{ID: g.x.Run, Root: Root(g.Home, g.x.Run), Began: g.Began}
 	tree, err := g.Repo.OpenRun(ctx, o)
 	if err == nil && g.Ended && g.Shared == nil { // what runs again starts from the branch that has the work, as if bide had merged it
 		var merged bool

@@ -37,7 +37,7 @@ func TestFinalMerge(t *testing.T) {
 	if w.exists(w.root) {
 		t.Error("the run's directory is left")
 	}
-	found, err := w.repo.FindRun(t.Context(), "r1") // the worktree is not needed
+	found, err := w.repo.FindRun(t.Context(), RunOptions{ID: "r1"}) // the worktree is not needed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,10 +233,10 @@ func TestListAndClean(t *testing.T) {
 
 func TestFindRunUnknown(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.repo.FindRun(t.Context(), "nope"); err == nil || !strings.Contains(err.Error(), "bide worktree ls") {
+	if _, err := w.repo.FindRun(t.Context(), RunOptions{ID: "nope"}); err == nil || !strings.Contains(err.Error(), "bide worktree ls") {
 		t.Error(err)
 	}
-	if _, err := w.repo.FindRun(t.Context(), "../x"); err == nil {
+	if _, err := w.repo.FindRun(t.Context(), RunOptions{ID: "../x"}); err == nil {
 		t.Error("accepted")
 	}
 }

@@ -28,7 +28,7 @@ func TestFinalMergeItem(t *testing.T) {
 	}
 	equal(t, "branches", len(w.branches()), 4)
 
-	left, err := w.open(w.dir).FindRun(t.Context(), "r1")
+	left, err := w.open(w.dir).FindRun(t.Context(), RunOptions{ID: "r1"})
 	if err != nil || !left.Gone || left.Target != "main" {
 		t.Fatalf("%+v %v", left, err)
 	}
@@ -50,7 +50,7 @@ func TestFinalMergeItem(t *testing.T) {
 	}
 	equal(t, "left", w.branches(), []string{kept["both"], "main"})
 
-	again, err := w.open(w.dir).FindRun(t.Context(), "r1")
+	again, err := w.open(w.dir).FindRun(t.Context(), RunOptions{ID: "r1"})
 	if err != nil || again.Target != "main" {
 		t.Fatalf("the run is forgotten before its last branch is gone: %+v %v", again, err)
 	}

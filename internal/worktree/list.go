@@ -298,27 +298,41 @@ func (r *Repo) branchTree(ctx context.Context, branch string) (*entry, error) {
 }
 
 // FindRun gives a run by its id, for FinalMerge, FinalMergeItem and Remove. It does not
-// need the run's worktree. The run may have only branches of its items left.
-func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
-	if err := checkRunID(id); err != nil {
+// need the run's worktree. The run may have only branches of its items left. If Root is given, what a
+// merge or a removal that was cut short has left is mended first, as by OpenRun; what is left of a
+// run without branches is then taken away, and the error is a *[NoBranchError].
+func (r *Repo) FindRun(ctx context.Context, o RunOptions) (*Run, error) {
+	if err := checkRunID(o.ID); err != nil {
 		return nil, err
 	}
-	run := &Run{ID: id, found: true}
-	run.Tree = r.tree("", runBranch(id))
+	run := &Run{ID: o.ID, found: true}
+	run.Tree = r.tree("", runBranch(o.ID))
+	e, err := r.branchTree(ctx, run.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if o.Root != "" {
+		mended, err := r.mendFound(ctx, o, e != nil)
+		if err != nil {
+			return nil, err
+		}
+		run.Locks, run.Lost, run.inTheWay = mended.Locks, mended.Lost, mended.inTheWay
+	}
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
 	if err != nil {
 		return nil, err
 	}
-	items, err := r.itemBranches(ctx, id)
+	items, err := r.itemBranches(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}
-	if run.Gone = tip == ""; run.Gone && len(items) == 0 {
-		return nil, &NoBranchError{id, r.dir}
+	if run.Gone = tip == ""; run.Gone && o.Root != "" {
+		if err := r.clear(ctx, o); err != nil {
+			return nil, err
+		}
 	}
-	e, err := r.branchTree(ctx, run.Branch)
-	if err != nil {
-		return nil, err
+	if run.Gone && len(items) == 0 {
+		return nil, &NoBranchError{o.ID, r.dir}
 	}
 	if e != nil {
 		run.Tree = r.tree(e.path, run.Branch)
@@ -326,4 +340,41 @@ func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 		run.queue = newLock(filepath.Join(run.root, "merge.lock"))
 	}
 	return run, r.recall(ctx, run)
+}
+
+// mendFound mends what a merge or a removal of the run that was cut short has left.
+func (r *Repo) mendFound(ctx context.Context, o RunOptions, registered bool) (*Run, error) {
+	if registered {
+		run, err := r.OpenRun(ctx, o)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return run, err
+		}
+	}
+	run, err := r.blankRun(o)
+	if err != nil {
+		return nil, err
+	}
+	if run.Locks, err = r.unlock(ctx, run); err != nil {
+		return nil, err
+	}
+	err = r.locked(ctx, func() error { return errors.Join(r.dropHalf(run), r.dropTorn(run.began())) })
+	return run, errors.Join(err, r.dropLost(ctx, run))
+}
+
+// clear takes away what is left of a run that has no branch any more.
+func (r *Repo) clear(ctx context.Context, o RunOptions) error {
+	run, err := r.blankRun(o)
+	if err != nil {
+		return err
+	}
+	return r.locked(ctx, func() error {
+		if err := r.makeRoom(ctx, run); err != nil {
+			return err
+		}
+		if err := run.sweep(ctx); err != nil {
+			return err
+		}
+		tidy(run.root)
+		return r.forget(ctx, run.ID)
+	})
 }

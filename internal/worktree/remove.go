@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,6 +226,9 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 	why := privateRef(id, "removed")
 	said := slices.Contains(refs, why)
 	refs = append(slices.DeleteFunc(refs, func(ref string) bool { return ref == why }), privateRef(id, "target"))
+	if _, err := os.Lstat(filepath.Join(r.common, filepath.FromSlash(privateRefs), id)); out == "" && errors.Is(err, fs.ErrNotExist) {
+		refs = nil
+	}
 	for _, ref := range refs {
 		if _, err := r.git(ctx, r.dir, "update-ref", "--no-deref", "-d", ref); err != nil {
 			return err

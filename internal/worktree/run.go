@@ -33,6 +33,9 @@ type RunOptions struct {
 	// Base is the commit or branch to start from; "" means the user's HEAD.
 	// OpenRun does not read it.
 	Base string
+	// Began is when the run began; zero if that is not known. What a git left that was killed since
+	// then is taken away.
+	Began time.Time
 }
 
 // Run is the worktree of a run. Several goroutines may call its methods at once.
@@ -67,8 +70,9 @@ type Run struct {
 	Locks []string
 
 	root  string
-	found bool  // by FindRun
-	queue *lock // merges into the run, one at a time
+	since time.Time // when the run began, or zero
+	found bool      // by FindRun
+	queue *lock     // merges into the run, one at a time
 
 	// detached says that the worktree's HEAD is off the branch, because agents are being
 	// merged. last is the last merge that was made, and its tree. Both belong to the holder
@@ -162,8 +166,14 @@ func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 		return err
 	}
 	if run.Target != "" {
-		if _, err := r.git(ctx, r.dir, "symbolic-ref", privateRef(run.ID, "target"), "refs/heads/"+run.Target); err != nil {
+		// git does not sync this name. Where an earlier life has it, a power cut must not empty it.
+		target := "refs/heads/" + run.Target
+		if was, err := r.target(ctx, run.ID); err != nil {
 			return err
+		} else if was != target {
+			if _, err := r.git(ctx, r.dir, "symbolic-ref", privateRef(run.ID, "target"), target); err != nil {
+				return err
+			}
 		}
 	}
 	if err := errors.Join(run.unmark(), run.dropRefs(ctx, "tip", "left", "removed", "remade")); err != nil {
@@ -243,7 +253,7 @@ func (r *Repo) blankRun(o RunOptions) (*Run, error) {
 	r.mu.Lock()
 	r.roots = append(slices.Clip(r.roots), root)
 	r.mu.Unlock()
-	run := &Run{ID: o.ID, root: root, queue: newLock(filepath.Join(root, "merge.lock"))}
+	run := &Run{ID: o.ID, root: root, since: o.Began, queue: newLock(filepath.Join(root, "merge.lock"))}
 	run.Tree = r.tree(filepath.Join(root, "run"), runBranch(o.ID))
 	return run, nil
 }
@@ -313,6 +323,9 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 
 // began gives the earliest time at which the run may have written into the repository.
 func (run *Run) began() time.Time {
+	if !run.since.IsZero() {
+		return run.since.Add(-time.Minute)
+	}
 	for _, name := range []string{filepath.Join(run.repo.common, filepath.FromSlash(privateRef(run.ID, "start"))), run.root} {
 		if info, err := os.Stat(name); err == nil {
 			return info.ModTime().Add(-time.Minute)

@@ -51,7 +51,7 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 	if err := dropLocks(append(r.nameLocks(run), filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
 		return nil, err
 	}
-	if admin, err := adminDir(run.Dir); err == nil && filepath.Dir(admin) == filepath.Join(r.common, "worktrees") { // a power cut may have damaged the link
+	if admin, err := adminDir(run.Dir); err == nil && run.Dir != "" && filepath.Dir(admin) == filepath.Join(r.common, "worktrees") { // a power cut may have damaged the link
 		if err := dropStale(admin); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,31 @@ func TestLocksAtTheEnd(t *testing.T) {
 	}
 	equal(t, "the lock is there", w.exists(lock), false)
 	equal(t, "the branch is there", w.git("for-each-ref", "--format=%(refname:short)", "refs/heads/bide-item") != "", true)
+}
+
+// A git was killed while it deleted the last names of a run, with all processes, and the next life
+// comes an hour later: when the run began says that the lock is not the user's.
+func TestLocksOfARunThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	o := RunOptions{ID: run.ID, Root: run.root, Began: time.Now().Add(-2 * time.Hour)}
+	if _, err := run.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(w.dir, ".git/packed-refs.lock")
+	for what, began := range map[string]time.Time{"after the lock": time.Now(), "before it": o.Began} {
+		leaveLock(t, lock)
+		hour := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(lock, hour, hour); err != nil {
+			t.Fatal(err)
+		}
+		o.Began = began
+		if _, err := w.repo.FindRun(t.Context(), o); !errors.As(err, new(*NoBranchError)) {
+			t.Fatalf("began %s: %v", what, err)
+		}
+		equal(t, "began "+what+": the lock is there", w.exists(lock), what != "before it")
+	}
+	equal(t, "the directory of the run is there", w.exists(o.Root), false)
 }
 
 // A lock that somebody may hold is left alone: the user's own, one that was there before,

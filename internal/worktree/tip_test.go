@@ -152,7 +152,7 @@ func TestBranchThatAPersonMoved(t *testing.T) {
 	w.remove(two)
 	last := w.git("rev-parse", "bide/r1")
 	w.gitIn(run.Dir, "reset", "-q", "--hard", "HEAD~1")
-	found, err := w.repo.FindRun(t.Context(), "r1")
+	found, err := w.repo.FindRun(t.Context(), RunOptions{ID: "r1"})
 	w.must(err)
 	if _, err := found.FinalMerge(t.Context(), MergeOptions{}); err != nil {
 		t.Fatal(err)
