@@ -48,7 +48,7 @@ type batchOptions struct {
 	null      bool
 
 	glob   string   // files that match it are the items
-	agent  bool     // command is a prompt
+	agent  string   // for which command is a prompt; "" for none
 	args   []string // what follows :::
 	listed bool     // there was a :::
 }
@@ -78,10 +78,11 @@ its own. It is a list of words, or one text for a shell. In it you can write
   {.}   without extension    {//}  its directory
   {#}   its number, from 1   {/.}  its name without directories and extension
 A command without any of them gets {} as its last word. --command takes a text for a
-shell too; one that begins with "claude:" is a prompt for the agent CLI. In a text, write {} or ${item}, not both. An item is data: no file name becomes a
-command or an option. A name such as -x is refused: write ./-x, put -- before it, or
-use printf '%s\n' instead of echo. bide does not see what a function or a script
-does with its words.
+shell too; one that begins with "claude:", "codex:" or "gemini:" is a prompt for the
+CLI of that agent. In a text, write {} or ${item}, not both. An item is data: no file
+name becomes a command or an option. A name such as -x is refused: write ./-x, put --
+before it, or use printf '%s\n' instead of echo. bide does not see what a function or
+a script does with its words.
 
 The output of each command is printed when it ends; with -k, in the order of the
 items. The batch is recorded as a MapReduce workflow: "bide resume", "bide show" and
@@ -268,11 +269,11 @@ func (f *batchOptions) oneName() error {
 	for _, at := range placeholder().FindAllStringIndex(text, -1) {
 		// In a shell text, {} may belong to another program or to a JSON body, and ${#} is the
 		// shell's.
-		if p := text[at[0]:at[1]]; f.agent || p != "{}" && !strings.HasSuffix(text[:at[0]], "$") {
+		if p := text[at[0]:at[1]]; f.agent != "" || p != "{}" && !strings.HasSuffix(text[:at[0]], "$") {
 			beside = append(beside, p)
 		}
 	}
-	if t, err := template.Parse(text); err == nil && !f.agent {
+	if t, err := template.Parse(text); err == nil && f.agent == "" {
 		beside = append(beside, t.Placeholders()...)
 	}
 	if len(beside) == 0 {
@@ -291,11 +292,11 @@ func (f *batchOptions) prefixed() {
 	if text, ok := strings.CutPrefix(*given, "shell:"); ok {
 		*given = strings.TrimSpace(text)
 	}
-	text, ok := strings.CutPrefix(*given, "claude:")
-	if !ok {
+	agent, prompt := forAgent(*given)
+	if agent == "" {
 		return
 	}
-	f.Command, f.Words, f.agent = strings.TrimSpace(text), nil, true
+	f.Command, f.Words, f.agent = prompt, nil, agent
 	if f.Command != "" && !namesItem(f.Command) && !hasPlaceholder(f.Command) {
 		f.Command += " {}"
 	}
@@ -305,9 +306,9 @@ func (f *batchOptions) prefixed() {
 // that each item is an object with its parts.
 func (f *batchOptions) text() (text string, parts bool) {
 	switch {
-	case f.agent && !hasPlaceholder(f.Command):
+	case f.agent != "" && !hasPlaceholder(f.Command):
 		return f.Command, false
-	case f.agent:
+	case f.agent != "":
 		return placeholder().ReplaceAllStringFunc(f.Command, func(p string) string { return "${item." + placeholders[p] + "}" }), true
 	}
 	text, ok := f.aText()
@@ -550,6 +551,9 @@ func (f *batchOptions) retryConfig() (map[string]any, error) {
 	if len(f.Words) == 0 && strings.TrimSpace(f.Command) == "" {
 		errs = append(errs, errors.New("--command is empty"))
 	}
+	if f.agent != "" {
+		errs = append(errs, lacksAgent(f.agent))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, usageError{err}
 	}
@@ -578,8 +582,8 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 		parallel = auto
 	}
 	step := map[string]any{"name": "command", "shell": text}
-	if f.agent {
-		step = map[string]any{"name": "agent", "claude": text}
+	if f.agent != "" {
+		step = map[string]any{"name": "agent", f.agent: text}
 	}
 	if retryConfig != nil {
 		step["retry_config"] = retryConfig

@@ -66,8 +66,8 @@ func execCmd(a *app) *cobra.Command {
 		Long: `Runs one command until it ends with status 0 or the retry policy is exhausted.
 Its output is passed through as it comes, and its exit status is bide's. The command
 is started directly. A single argument that begins with "shell:" is a text for sh
--c; one that begins with "claude:" is a prompt for the agent CLI. Flags may follow
-such an argument.
+-c; one that begins with "claude:", "codex:" or "gemini:" is a prompt for the CLI of
+that agent. Flags may follow such an argument.
 
 Nothing is recorded: "bide runs" does not list it, and it cannot be resumed. "bide
 run" and "bide batch" record what they do.
@@ -123,7 +123,7 @@ func trailing(cmd *cobra.Command, args []string) ([]string, error) {
 		return nil, wrongFlag(cmd, err)
 	}
 	if rest := fs.Args(); len(rest) > 0 {
-		return nil, usagef("%q is one argument too many: a command that begins with shell: or claude: is one text, in quotes", rest[0])
+		return nil, usagef("%q is one argument too many: a command that begins with shell: or the name of an agent is one text, in quotes", rest[0])
 	}
 	return args[:1], nil
 }
@@ -158,6 +158,12 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 	do, err := x.action(x.args)
 	if err != nil {
 		return usageError{err}
+	}
+	if agent, _ := forAgent(x.args[0]); agent != "" && len(x.args) == 1 && x.policy.FallbackAction() == nil {
+		if err := lacksAgent(agent); err != nil {
+			x.tell("%v", err)
+			return exitError(127)
+		}
 	}
 	if c := x.policy.Breaker; c != nil {
 		if pol.Breaker, err = circuit.New(*c); err != nil {
@@ -239,7 +245,27 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 
 // isText reports whether a command is a text for a shell or an agent.
 func isText(arg string) bool {
-	return strings.HasPrefix(arg, "shell:") || strings.HasPrefix(arg, "claude:")
+	agent, _ := forAgent(arg)
+	return agent != "" || strings.HasPrefix(arg, "shell:")
+}
+
+// forAgent takes a prompt for an agent that is built in apart, as in "codex: fix it"; agent is
+// "" for another text.
+func forAgent(arg string) (agent, prompt string) {
+	name, prompt, ok := strings.Cut(arg, ":")
+	if !ok || workflow.BuiltIn(name) == nil {
+		return "", ""
+	}
+	return name, strings.TrimSpace(prompt)
+}
+
+// lacksAgent says that the program of an agent that is built in is not there; nil if it is.
+func lacksAgent(agent string) error {
+	program := workflow.BuiltIn(agent).Command[0].String()
+	if _, err := proc.LookPath(program, os.Environ()); err != nil {
+		return fmt.Errorf("the agent %s needs the program %s, which is not in PATH: install it; nothing was run", agent, program)
+	}
+	return nil
 }
 
 // interrupted reports whether the user pressed the interrupt key.
@@ -267,9 +293,9 @@ func (x *execCommand) action(args []string) (attempt, error) {
 			t, err := template.Parse(strings.TrimSpace(text))
 			return x.do(&workflow.Shell{Text: t}), err
 		}
-		if text, ok := strings.CutPrefix(args[0], "claude:"); ok {
-			t, err := template.Parse(strings.TrimSpace(text))
-			return x.do(&workflow.Claude{Text: t}), err
+		if agent, prompt := forAgent(args[0]); agent != "" {
+			t, err := template.Parse(prompt)
+			return x.do(&workflow.Claude{Text: t, Provider: agent}), err
 		}
 	}
 	return func(ctx context.Context, c *action.Call) (action.Result, error) {

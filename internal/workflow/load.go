@@ -330,6 +330,8 @@ func otherFile(path string) string {
 		return near
 	case isProgram(path):
 		return "for a command write: bide exec -- " + short(path)
+	case strings.Contains(strings.TrimSpace(path), " "):
+		return "for a prompt write: bide exec \"claude: PROMPT\"; for a command: bide exec -- COMMAND"
 	case dir == path && len(names) > 0:
 		return "name a file in it, such as " + filepath.Join(dir, names[0])
 	case len(names) == 0 && dir == ".":
