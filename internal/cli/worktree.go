@@ -84,6 +84,8 @@ type treeInfo struct {
 	// Replaced says that a later attempt at the item is merged in place of this one.
 	Replaced bool   `json:"replaced,omitempty"`
 	Status   string `json:"status,omitempty"` // of the run; "" if its state is gone
+
+	word string // the status as a person reads it
 }
 
 func (o *worktreeLsOptions) run(ctx context.Context) error {
@@ -103,13 +105,15 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return err
 	}
 	list := []treeInfo{}
-	known, itemOf := map[string]string{}, branchItems(ctx, st, infos)
+	type state struct{ status, word string }
+	known, itemOf := map[string]state{}, branchItems(ctx, st, infos)
 	for _, i := range infos {
 		if _, ok := known[i.Run]; !ok {
-			known[i.Run] = statusOfRun(ctx, st, i.Run)
+			status, word := statusOfRun(ctx, st, i.Run)
+			known[i.Run] = state{status, word}
 		}
-		item := itemOf(i)
-		list = append(list, treeInfo{i, item.label, i.Merged(), !i.Merged() && item.merged, known[i.Run]})
+		item, of := itemOf(i), known[i.Run]
+		list = append(list, treeInfo{i, item.label, i.Merged(), !i.Merged() && item.merged, of.status, of.word})
 	}
 	if o.json {
 		return printJSON(o.out, list)
@@ -130,7 +134,7 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		if i.Replaced {
 			unmerged += ", replaced"
 		}
-		t.add(shortRun(i.Run), words(i.Status), oneLine(cmp.Or(i.Label, i.Item)), unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
+		t.add(shortRun(i.Run), i.word, oneLine(cmp.Or(i.Label, i.Item)), unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
 	return t.print(o.out, o.columns(o.out))
 }
@@ -281,20 +285,20 @@ func replacedIn(ctx context.Context, st *journal.Store) func(worktree.Info) bool
 	}
 }
 
-// statusOfRun is a run's status; "" if its state is gone.
-func statusOfRun(ctx context.Context, st *journal.Store, run string) string {
+// statusOfRun is a run's status, and as a person reads it; "" if its state is gone.
+func statusOfRun(ctx context.Context, st *journal.Store, run string) (status, word string) {
 	r, err := st.Read(run)
 	if errors.As(err, new(*journal.NotFoundError)) {
-		return ""
+		return "", ""
 	}
 	if err != nil {
-		return unreadable
+		return unreadable, words(unreadable)
 	}
 	sum, err := r.Summary(ctx)
 	if errors.Join(err, r.Close()) != nil {
-		return unreadable
+		return unreadable, words(unreadable)
 	}
-	return sum.Status
+	return sum.Status, unmergedOf(sum.Status, sum.Left).title(sum.Status)
 }
 
 // worktreeMergeOptions are the options of worktree merge.
@@ -748,7 +752,8 @@ func (o *worktreeCleanOptions) run(ctx context.Context) error {
 	}
 	o.Busy = func(run string) bool {
 		inUse, err := o.inUse(run) // fails if its state is gone
-		return err == nil && inUse || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
+		status, _ := statusOfRun(ctx, st, run)
+		return err == nil && inUse || !o.Force && status == event.Interrupted
 	}
 	o.Replaced = replacedIn(ctx, st)
 	dry := o.CleanOptions
