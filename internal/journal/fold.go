@@ -29,7 +29,7 @@ func (s *State) Apply(e event.Event) error {
 		if e.Index == 0 {
 			s.applyStep(e)
 		} else if e.Type == event.StepFinished && !event.Aside(e.Step) {
-			s.ItemSteps.Add((&StepRecord{Status: e.Status, Data: e.Data}).Kind(), 1)
+			s.itemStepEnded(e.Status, string(e.Data))
 		}
 	case event.RoundStarted, event.RoundFinished:
 		if e.Index == 0 {
@@ -620,7 +620,19 @@ func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, erro
 		}
 		return nil
 	}
+	aside := map[string]bool{} // by the path of a step, as it is written
 	last, err := r.scan(ctx, 1, func(f *Fact) error {
+		if f.rec.index > 0 && f.rec.kind.vocabulary() == string(event.StepFinished) {
+			text := f.rec.step.text
+			is, known := aside[text]
+			if !known || text == "" {
+				is = event.Aside(f.rec.step.meaning(f.known))
+				aside[strings.Clone(text)] = is
+			}
+			if !is {
+				s.itemStepEnded(f.rec.status.meaning(f.known), f.rec.data)
+			}
+		}
 		switch e, matters, err := f.ofState(); {
 		case err != nil:
 			return err
@@ -643,6 +655,14 @@ func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, erro
 	return s, r.examples(ctx, &s.Items.errors, last)
 }
 
+// itemStepEnded counts a step inside an item, whose end has this data.
+func (s *State) itemStepEnded(status, data string) {
+	if ofStepKind(data) {
+		status = (&StepRecord{Status: status, Data: json.RawMessage(data)}).Kind()
+	}
+	s.ItemSteps.Add(status, 1)
+}
+
 // ofState gives what of an event matters to Apply, and whether anything does.
 func (f *Fact) ofState() (e event.Event, matters bool, err error) {
 	kind := event.Type(f.rec.kind.vocabulary())
@@ -656,12 +676,6 @@ func (f *Fact) ofState() (e event.Event, matters bool, err error) {
 			return e, false, nil
 		}
 	case kind == event.ItemMerging, kind == event.ItemRequeued && f.rec.data != "", kind == event.ItemFinished && (f.rec.class != token{} || strings.Contains(f.rec.data, ofKind)):
-	case kind == event.StepFinished:
-		e = event.Event{Seq: f.seq, Type: kind, Index: int(f.rec.index), Step: f.rec.step.meaning(f.known), Status: f.rec.status.meaning(f.known)}
-		if data := f.rec.data; ofStepKind(data) {
-			e.Data = json.RawMessage(f.rec.whole())
-		}
-		return e, true, nil
 	case isItem(kind):
 		e, err := f.rec.itemEvent(f.known, f.seq, kind)
 		if err != nil {
