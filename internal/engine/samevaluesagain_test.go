@@ -122,6 +122,26 @@ var sameAgain = map[string]struct {
 		"one.yml": "commands:\n  - {id: s, shell: 'echo \"one $(cat $EV/world)\" | tee -a $EV/log', capture: first}\n  - {id: t, shell: 'echo \"two ${first}\" | tee -a $EV/log', capture: second}\n",
 		"two.yml": "parameters: {required: [p]}\ncommands:\n  - {id: u, shell: 'echo \"three ${p} $(cat $EV/world)\" >> $EV/log'}\n",
 	}, text: "workflows:\n  a: {source: one.yml, outputs: [second]}\n  b: {source: two.yml, inputs: {p: a.second}, depends_on: [a]}\n", life: []string{"from", "s"}},
+	"from reduce":     {text: strings.NewReplacer(", ISO", "", ", ISR", "", "LS", "").Replace(againMap), life: []string{"from", "reduce[0]"}, first: 3, status: 3},
+	"a step of setup": {text: strings.NewReplacer(", ISO", "", ", ISR", "", "LS", "").Replace(againMap), life: []string{"rerun", "setup[0]"}, first: 3, status: 3},
+	"calls of a pipeline": {files: map[string]string{
+		"modules.yml": `modules:
+  - {name: Echo, params: {s: String, n: Int}, result: {s: String, n: Int, l: List<Int>}, shell: 'echo "1 $INPUT_S $INPUT_N $(cat $EV/world)" >> $EV/log; printf ''{"s":"%s","n":%s,"l":[%s,-7]}'' "$INPUT_S$(cat $EV/world)" $INPUT_N $INPUT_N'}
+  - {name: Third, params: {s: String}, result: String, shell: 'echo "2 $INPUT_S $BIDE_ATTEMPT" >> $EV/log; test $BIDE_ATTEMPT != 1 || exit 7; echo "t $INPUT_S"'}
+  - {name: Fails, params: {s: String}, result: String, shell: 'echo "why $INPUT_S" >&2; exit 4'}
+`,
+		"p.cst": `use stdlib.collection
+in s: String
+in n: Int
+a = Echo(s, n)
+b = map(a.l, (x) => Echo("x", x))
+c = Third(a.s) with retry: 3, delay: 1ms
+d = Fails(c) with fallback: error.message
+out a
+out b
+out c
+out d
+`}, text: "commands:\n  - {pipeline: p.cst, with: {s: 'é', n: 9007199254740993}, id: p}\n  - {shell: 'echo \"3 ${p.output} $(cat $EV/world)\" >> $EV/log'}\n", life: []string{"from", "p"}},
 	"with a changed file": {files: againFiles, first: 1, text: strings.Replace(againSteps, ", continue_on_error: true", "", 1),
 		then: strings.Replace(strings.Replace(againSteps, ", continue_on_error: true", "", 1), "  - {id: g", "  - {id: f2, shell: 'echo \"f2 ${a} ${f.output}\" | tee -a $EV/log', capture: more}\n  - {id: g", 1), life: []string{"force"}},
 }
