@@ -350,7 +350,7 @@ func (s *streams) explainError(err error) error {
 	case errors.As(err, new(diag.List)):
 		s.refused(err)
 		return exitError(2)
-	case errors.As(err, &changed), errors.As(err, new(*engine.ParamsError)), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*letters.NoStepError)):
+	case errors.As(err, &changed), errors.As(err, new(*engine.MovedError)), errors.As(err, new(*engine.ParamsError)), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*letters.NoStepError)):
 		return usageError{err}
 	}
 	return err

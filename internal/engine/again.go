@@ -25,14 +25,15 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (func() error, error) {
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (rev revision, err error) {
 		// A retry that was killed may have requeued letters and gone no further.
 		begun := st.Status == event.CompletedWithFailures && st.Items.Counts().Pending > 0
 		list, err := q.Find(ctx, &j.Reader)
 		if errors.Is(err, letters.ErrNoDeadLetters) && (left > 0 || begun) {
-			return nil, nil
+			return rev, nil
 		}
-		return func() error {
+		rev.outdates = true
+		rev.add = func() error {
 			edited, err := sealEdited(ctx, j, opt, q.Edited)
 			if err != nil {
 				return err
@@ -43,7 +44,8 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 				}
 			}
 			return letters.Record(ctx, j, list, edited)
-		}, err
+		}
+		return rev, err
 	})
 	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
 		h := letters.Handover{Store: opt.Store, Run: id, PID: locked.PID, Sinks: opt.Sinks, Soft: opt.Soft}
@@ -65,9 +67,9 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 // it is recorded; with onward, all steps that came after it run again too. The
 // items of a map are none of its steps: they are run again as dead letters.
 func Rerun(ctx context.Context, id, name string, onward bool, opt Options) (*Summary, error) {
-	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, _ int) (func() error, error) {
+	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, _ int) (revision, error) {
 		paths, err := letters.Steps(ctx, j, st, name, onward)
 		facts := value.Map(paths, func(path string) event.Event { return event.Event{Type: event.StepRequeued, Step: path} })
-		return func() error { return j.RecordAll(facts) }, err
+		return revision{add: func() error { return j.RecordAll(facts) }, again: paths}, err
 	})
 }

@@ -30,30 +30,29 @@ func (e *FinishedError) Error() string {
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 	var ended *Summary
-	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (func() error, error) {
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (none revision, err error) {
 		if left > 0 || st.Items.Counts().Pending > 0 {
-			return nil, nil // dead letters wait to be run again
+			return none, nil // dead letters wait to be run again
 		}
 		if st.Status != event.Succeeded && st.Status != event.CompletedWithFailures {
-			return nil, nil
+			return none, nil
 		}
 		// Somebody has merged it since, or a bide that was killed before it had recorded that. A
 		// run that failed in its merge continues, and takes away what is left of it.
 		if is, err := gitwork.NoteMerged(ctx, j, st.Left); err != nil {
-			return nil, err
+			return none, err
 		} else if is {
 			if st, err = j.State(ctx); err != nil {
-				return nil, err
+				return none, err
 			}
 		}
-		var err error
 		if ended, err = lastSummary(ctx, opt, &j.Reader); err != nil {
-			return nil, err
+			return none, err
 		}
 		if ended.Status = st.Status; st.Left.Command == "" {
 			ended.MergeWith, ended.OnceMerged = "", "" // it was merged since
 		}
-		return nil, &FinishedError{j.Run(), st.Status}
+		return none, &FinishedError{j.Run(), st.Status}
 	})
 	if errors.As(err, new(*FinishedError)) {
 		return ended, err
@@ -77,11 +76,19 @@ func lastSummary(ctx context.Context, opt Options, r *journal.Reader) (*Summary,
 	return summaryOf(ctx, opt, r, last)
 }
 
+// revision is what a command changes of the record of a run before it continues.
+type revision struct {
+	add   func() error // adds it to the journal; nil for nothing
+	again []string     // the steps that are to run again
+	// outdates says that items run again, so that reduce and merge do.
+	outdates bool
+}
+
 // reopen opens a run, lets change (which may be nil) look at it, and executes it.
-// change gives what adds to the journal, nil for nothing: it is called when nothing
-// is left that could refuse the run, as one that does not continue stays as it is.
+// What change gives is added to the journal when nothing is left that could refuse
+// the run, as one that does not continue stays as it is.
 // change is told how many dead letters a request that was left has just requeued.
-func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (add func() error, err error)) (_ *Summary, err error) {
+func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (revision, error)) (_ *Summary, err error) {
 	open := opt.Store.Open
 	if opt.Part != nil {
 		open = opt.Store.OpenCopy
@@ -106,9 +113,9 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if err != nil {
 		return nil, err
 	}
-	var add func() error
+	var rev revision
 	if change != nil {
-		if add, err = change(j, st, left); err != nil {
+		if rev, err = change(j, st, left); err != nil {
 			return nil, err
 		}
 	}
@@ -125,8 +132,11 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if err := preflight(opt); err != nil {
 		return nil, err
 	}
-	if add != nil { // the events of a large run are not folded twice for nothing
-		if err := errors.Join(add(), j.Sync(ctx)); err != nil {
+	if err := sameSteps(ctx, j, st, opt, rev); err != nil {
+		return nil, err
+	}
+	if rev.add != nil { // the events of a large run are not folded twice for nothing
+		if err := errors.Join(rev.add(), j.Sync(ctx)); err != nil {
 			return nil, err
 		}
 		if st, err = j.State(ctx); err != nil {
