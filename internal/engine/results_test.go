@@ -112,13 +112,14 @@ reduce:
 }
 
 // TestWhyNoItems: if an input has content and the list of items is empty, the run explains
-// it; if the input is empty, it does not. Reduce runs in both cases.
+// it; if the input is empty, it does not. Reduce runs in both cases, unless the path is a slip: then
+// the run fails, but for min_items: 0.
 func TestWhyNoItems(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ input, more, note string }{
-		{`{"items": [1, 2], "total": 2}`, "json_path: '$.itmes[*]'", `did you mean "items"?`},
+		{`{"items": [1, 2], "total": 2}`, "json_path: '$.itmes[*]'\n  min_items: 0", `did you mean "items"?`},
 		{`{"items": [1, 2], "total": 2}`, "json_path: '$.things[*].x'", "its top level has items, total"},
-		{`[{"n": 1}]`, "json_path: '$.items[*]'", "its top level is an array"},
+		{`[{"n": 1}]`, "json_path: '$.items[*]'\n  min_items: 0", "its top level is an array"},
 		{`[{"n": 1}, {"n": 2}]`, "filter: n > 5", "none of the 2 items"},
 		{`[{"n": 1}, {"n": 2}]`, "offset: 2", "all of the 2 items"},
 		{`{"items": []}`, "json_path: '$.items[*]'", ""},
@@ -136,6 +137,16 @@ func TestWhyNoItems(t *testing.T) {
 		}
 		if c.note != "" && !r.noted(c.note) || c.note == "" && (r.noted("json_path") || r.noted("filter")) {
 			t.Errorf("%s, %s: %q is not noted%s", c.input, c.more, c.note, r.story())
+		}
+		slip, is := strings.CutSuffix(c.more, "\n  min_items: 0")
+		if !is {
+			continue
+		}
+		r = b.run("map:\n  input: in.json\n  " + slip + "\n  agent_template: [{shell: 'true'}]\nreduce: [{shell: 'echo again > @EV@/x'}]")
+		r.status(event.Failed)
+		r.want("x", "ran 0")
+		if !strings.Contains(r.story(), c.note) {
+			t.Errorf("%s, %s: the error does not say %q%s", c.input, slip, c.note, r.story())
 		}
 	}
 }
