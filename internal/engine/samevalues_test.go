@@ -249,17 +249,7 @@ func TestAKillChangesNoValue(t *testing.T) {
 			if chaos() > 0 {
 				by = 1
 			}
-			fresh := func() *bench {
-				b := newBench(t)
-				if flow.git {
-					b.git()
-				}
-				for file, text := range flow.files {
-					b.write(file, text)
-				}
-				b.write("flow.yml", flow.text)
-				return b
-			}
+			fresh := func() *bench { return flowBench(t, flow.git, flow.files, flow.text) }
 			b := fresh()
 			p := b.start("bide", "run", "-q", "-y", "flow.yml")
 			if status := p.wait(t); status != flow.status {
@@ -294,6 +284,20 @@ func TestAKillChangesNoValue(t *testing.T) {
 			}
 		})
 	}
+}
+
+// flowBench is a bench with a flow.yml and more files.
+func flowBench(t *testing.T, git bool, files map[string]string, text string) *bench {
+	t.Helper()
+	b := newBench(t)
+	if git {
+		b.git()
+	}
+	for file, text := range files {
+		b.write(file, text)
+	}
+	b.write("flow.yml", text)
+	return b
 }
 
 var took = regexp.MustCompile(`,"duration_ms":\d+`)

@@ -148,7 +148,8 @@ out d
 
 // TestAKillOfASecondLifeChangesNoValue: a run has ended; steps or dead letters of it run again, in
 // a world that has changed, and are killed or interrupted at each event. After a resume they have
-// read what they read in a life that nobody ended.
+// read what they read in a life that nobody ended. The normal run takes every 23rd event, and of a run in
+// a repository every 131st, from a random one on.
 func TestAKillOfASecondLifeChangesNoValue(t *testing.T) {
 	t.Parallel()
 	for name, flow := range sameAgain {
@@ -156,20 +157,13 @@ func TestAKillOfASecondLifeChangesNoValue(t *testing.T) {
 			t.Parallel()
 			by := 23
 			if flow.git {
-				by = 61
+				by = 131
 			}
 			if chaos() > 0 {
 				by = 1
 			}
 			ended := func() (*bench, int) {
-				b := newBench(t)
-				if flow.git {
-					b.git()
-				}
-				for file, text := range flow.files {
-					b.write(file, text)
-				}
-				b.write("flow.yml", flow.text)
+				b := flowBench(t, flow.git, flow.files, flow.text)
 				b.world("old")
 				p := b.start("bide", "run", "-q", "-y", "flow.yml")
 				if status := p.wait(t); status != flow.first {

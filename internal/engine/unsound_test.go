@@ -35,15 +35,9 @@ func TestLostOutputOfARound(t *testing.T) {
 			b.write("flow.yml", flow.text)
 			p := b.start("bide", "run", "-q", "flow.yml")
 			b.appears("there")
-			events, _ := b.recordedEvents()
-			for deadline := time.Now().Add(patience); !slices.ContainsFunc(events, func(e event.Event) bool {
+			events := b.recorded("the end of the last round's first step", func(e event.Event) bool {
 				return e.Type == event.StepFinished && strings.HasSuffix(e.Step, ".do[0]"+flow.last)
-			}); events, _ = b.recordedEvents() {
-				if time.Now().After(deadline) {
-					t.Fatal("the last round's first step is not recorded")
-				}
-				time.Sleep(2 * time.Millisecond)
-			}
+			})
 			p.crash(t, 0)
 			b.quiet()
 			b.loseOutput(events)
@@ -79,15 +73,7 @@ func TestLostOutputInACalledFile(t *testing.T) {
 	b.write("flow.yml", "imports: [{path: part.yml, alias: part}]\ncommands:\n  - {foreach: [1], do: [{workflow: part, capture: size}]}\n  - shell: if [ ! -e $EV/on ]; then touch $EV/there; sleep 100; fi\n")
 	p := b.start("bide", "run", "-q", "flow.yml")
 	b.appears("there")
-	var events []event.Event
-	for deadline := time.Now().Add(patience); !slices.ContainsFunc(events, func(e event.Event) bool {
-		return e.Type == event.StepStarted && e.Step == "commands[1]"
-	}); events, _ = b.recordedEvents() {
-		if time.Now().After(deadline) {
-			t.Fatal("the last step is not recorded")
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	events := b.recorded("the last step", func(e event.Event) bool { return e.Type == event.StepStarted && e.Step == "commands[1]" })
 	p.crash(t, 0)
 	b.quiet()
 	b.loseOutput(events)
@@ -111,6 +97,19 @@ func TestLostOutputInACalledFile(t *testing.T) {
 	}
 	if got := fmt.Sprint(b.lines()); got != "[x]" {
 		t.Errorf("the step ran %s times", got)
+	}
+}
+
+// recorded waits until the run has a fact on record, and gives its facts.
+func (b *bench) recorded(what string, is func(event.Event) bool) []event.Event {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		if events, _ := b.recordedEvents(); slices.ContainsFunc(events, is) {
+			return events
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal(what + " is not recorded")
+		}
 	}
 }
 
