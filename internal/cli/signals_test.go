@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,6 +13,10 @@ import (
 // TestNohup: a run that nohup starts outlives its terminal, as other programs do.
 func TestNohup(t *testing.T) {
 	t.Parallel()
+	// Where these tests run under nohup themselves, what they start would inherit that.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	for _, c := range []struct {
 		before, step string
 		code         int

@@ -148,16 +148,16 @@ out d
 
 // TestAKillOfASecondLifeChangesNoValue: a run has ended; steps or dead letters of it run again, in
 // a world that has changed, and are killed or interrupted at each event. After a resume they have
-// read what they read in a life that nobody ended. The normal run takes every 23rd event, and of a run in
-// a repository every 131st, from a random one on.
+// read what they read in a life that nobody ended. The normal run takes every 47th event, and of a run in
+// a repository every 307th, from a random one on.
 func TestAKillOfASecondLifeChangesNoValue(t *testing.T) {
 	t.Parallel()
 	for name, flow := range sameAgain {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			by := 23
+			by := 47
 			if flow.git {
-				by = 131
+				by = 307
 			}
 			if chaos() > 0 {
 				by = 1
