@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Work of items that is left in branches is merged also where the run itself has ended
@@ -113,4 +114,18 @@ func TestCommitLeft(t *testing.T) {
 	if !errors.As(err, &unresolved) || len(unresolved.Files) == 0 {
 		t.Fatalf("a merge with conflicts is committed: %v", err)
 	}
+}
+
+// A run is looked for in another clone of its repository: its worktree stays.
+func TestFindRunInAnotherClone(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "new.txt", "new\n")
+	clone := filepath.Join(t.TempDir(), "clone")
+	w.git("clone", "-q", w.dir, clone)
+	if _, err := w.open(clone).FindRun(t.Context(), RunOptions{ID: run.ID, Root: run.root, Began: time.Now()}); !errors.As(err, new(*NoBranchError)) {
+		t.Fatal(err)
+	}
+	equal(t, "new.txt", w.read(run.Dir, "new.txt"), "new\n")
+	equal(t, "the run's worktree", w.gitIn(run.Dir, "status", "--porcelain"), "?? new.txt")
 }

@@ -361,13 +361,21 @@ func (r *Repo) mendFound(ctx context.Context, o RunOptions, registered bool) (*R
 	return run, errors.Join(err, r.dropLost(ctx, run))
 }
 
-// clear takes away what is left of a run that has no branch any more.
+// clear takes away what is left of a run that has no branch any more. A worktree that this repository
+// does not know may be of another one, in which the run is.
 func (r *Repo) clear(ctx context.Context, o RunOptions) error {
 	run, err := r.blankRun(o)
 	if err != nil {
 		return err
 	}
 	return r.locked(ctx, func() error {
+		e, err := r.registered(ctx, run.Dir)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(run.Dir); err == nil && e == nil {
+			return nil
+		}
 		if err := r.makeRoom(ctx, run); err != nil {
 			return err
 		}
