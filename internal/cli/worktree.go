@@ -361,6 +361,8 @@ type merged struct {
 	Locks []string `json:"locks,omitempty"`
 	// Aside are files and directories that were moved aside, because nobody knows who wrote them.
 	Aside []string `json:"aside,omitempty"`
+	// Remade says that the worktree of the run was gone: what was uncommitted in it is lost.
+	Remade bool `json:"remade,omitempty"`
 
 	done []int // positions, from 1, of the items that have nothing left to merge
 	// earlier are the branches of Kept from earlier attempts at items whose later work is
@@ -450,12 +452,18 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		for _, name := range out.Locks {
 			o.tell("a git that was killed left %s, which is removed", name)
 		}
+		if out.Remade {
+			o.tell("the worktree of the run was gone, and was made again from its branch: what was uncommitted in it is lost, so the exit status is 3")
+		}
 		for _, name := range out.Aside {
 			o.tell("nobody knows who wrote what is now in %s; take what you need from there, then remove it", name)
 		}
 	}
 	if err != nil && (out == nil || out.Commits == 0 && len(out.Kept) == 0) {
 		return err
+	}
+	if err == nil && out.Remade {
+		defer func() { err = cmp.Or(err, error(exitError(3))) }()
 	}
 	unmerged := slices.DeleteFunc(slices.Clone(out.Kept), func(branch string) bool { return out.earlier[branch] }) // work of items that failed
 	if o.json {
@@ -595,13 +603,13 @@ func mergeRun(ctx context.Context, dir string, o worktree.RunOptions, items []jo
 		return nil, usageError{err}
 	}
 	verify := check.of(repo, run)
-	out := &merged{Run: o.ID, Into: run.Target, earlier: map[string]bool{}, Locks: run.Locks, Aside: append(run.Lost, run.InTheWay()...)}
+	out := &merged{Run: o.ID, Into: run.Target, earlier: map[string]bool{}, Locks: run.Locks, Aside: append(run.Lost, run.InTheWay()...), Remade: run.Remade}
 	if err := out.mergeOwn(ctx, run, verify); err != nil {
 		return out, errors.Join(err, record(out, err))
 	}
 	wrong := out.mergeItems(ctx, run, items, verify)
 	out.Unverified = check != nil && check.left && out.Commits > 0
-	if err := record(out, wrong); err != nil {
+	if err := errors.Join(record(out, wrong), run.Told(ctx)); err != nil {
 		return out, errors.Join(wrong, err)
 	}
 	if _, err := run.Remove(ctx); err != nil {
@@ -679,7 +687,10 @@ func (v *lateVerify) find(ctx context.Context, repo *worktree.Repo, o worktree.R
 		return run, nil
 	}
 	o.Root = v.root
-	if _, err := repo.OpenRun(ctx, o); err != nil {
+	switch _, err := repo.OpenRun(ctx, o); {
+	case errors.Is(err, fs.ErrNotExist): // it was being removed, and is merged
+		return run, nil
+	case err != nil:
 		return nil, err
 	}
 	return repo.FindRun(ctx, o)

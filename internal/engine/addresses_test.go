@@ -91,10 +91,7 @@ func stack(t *testing.T, events []event.Event) (parents map[string]string, order
 // found in the files.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	for name, text := range nested {
-		b.write(name, text)
-	}
+	b := flowBench(t, false, nested, nested["flow.yml"])
 	r := b.run(nested["flow.yml"])
 	parents, order := stack(t, r.events)
 	labels := map[string]string{}
@@ -144,10 +141,7 @@ func TestAddresses(t *testing.T) {
 // ninth step.
 func TestEachStepAgain(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	for name, text := range nested {
-		b.write(name, text)
-	}
+	b := flowBench(t, false, nested, nested["flow.yml"])
 	r := b.run(nested["flow.yml"])
 	parents, order := stack(t, r.events)
 	in := func(step, other string) bool {

@@ -252,6 +252,32 @@ map:
 		before: first(3, "run", "flow.yml"),
 		does:   []string{"worktree", "merge", "last"},
 	},
+	// The branch has moved since, so that what is merged later passes the verify of its merge queue again.
+	"verified later": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
+merge_queue:
+  flaky: 0
+  verify: test -z "$(cat own-* | sort | uniq -d)"
+`,
+		want: map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n", "own-user": "user\n"},
+		once: []string{"made a", "made b", "made by the user"},
+		before: func(x *stage) {
+			first(3, "run", "flow.yml")(x)
+			if err := sh(x.dir, "echo user > own-user && git add own-user && git commit -qm 'made by the user'"); err != nil {
+				x.t.Fatal(err)
+			}
+		},
+		does: []string{"worktree", "merge", "last"},
+	},
 	// A dead letter runs again, when its cause is mended, and reduce with it.
 	"dead letter": {
 		repo: true,

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -211,5 +213,32 @@ merge_queue: {flaky: 0}
 			t.Fatal(err)
 		}
 		b.mergeLater(c.exit, c.status)
+	}
+}
+
+// A worktree that somebody has removed may have had something uncommitted: its branch is merged, and
+// the exit status says that once.
+func TestMergeAfterTheWorktreeIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("flow.yml", "isolation: worktree\ncommands:\n  - shell: echo made > made\n")
+	if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.start("bide", "run", "flow.yml").wait(t); status != 3 {
+		t.Fatalf("exit status %d", status)
+	}
+	if err := os.RemoveAll(filepath.Join(b.home, "worktrees")); err != nil {
+		t.Fatal(err)
+	}
+	if said := b.mergeLater(3, event.Succeeded); !strings.Contains(said, "what was uncommitted in it is lost") {
+		t.Errorf("it says %s", said)
+	}
+	if got := b.output("cat made; git branch --list 'bide*'; git worktree list | tail -n +2"); got != "made" {
+		t.Errorf("main has %q", got)
+	}
+	if said := b.mergeLater(0, event.Succeeded); !strings.Contains(said, "merged already") {
+		t.Errorf("it says %s", said)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -36,11 +38,14 @@ func (e *MovedError) Error() string {
 			fmt.Fprintf(&b, "\n  and %d more", len(e.Moved)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n  %s is %q now, and was %q", m.At, m.Is, m.Was)
+		fmt.Fprintf(&b, "\n  %s is %q now, and was %q", m.At, head(m.Is), head(m.Was))
 	}
 	b.WriteString("\nput new steps behind those that have ended, and leave these in their order; or start a new run")
 	return b.String()
 }
+
+// head is the beginning of a text of a step.
+func head(text string) string { return (*mask.Masker)(nil).Text(text).Head(120) }
 
 // sameSteps gives a *MovedError where the file that a run continues with, or the one of its last life, is
 // not as it was recorded, and has other steps in the places of steps that have ended and do not run again.
@@ -90,32 +95,52 @@ func movedSteps(ctx context.Context, j *journal.Journal, st *journal.State, f *w
 		}
 		ended[spot{e.Index, e.Step}] = e.Label
 	}
-	old := timeline.File(j.Header())
-	was, is := map[string]string{}, map[string]string{} // by place, of steps that matter
-	place := func(s *workflow.Step) string { return filepath.Base(s.Pos.File) + " " + s.Path }
-	add := func(of map[string]string, f *workflow.File) {
-		workflow.WalkAll(f, func(s *workflow.Step) { of[place(s)] = s.Label() })
-	}
-	if old != nil {
-		add(was, old)
-	}
-	add(is, f)
-	at := map[string][2]string{}
-	for s, label := range ended {
-		step := timeline.StepAt(f, s.address)
-		if step == nil || step.Label() == label {
-			continue
+	moved := map[string]Moved{}
+	old, hidden := timeline.File(j.Header()), timeline.Secrets(f)
+	for _, known := range []func(*workflow.Step) string{(*workflow.Step).Label, identity} {
+		name := func(s *workflow.Step) string { return hidden.String(known(s)) } // as the record has it
+		was, is := names(old, name), names(f, name)
+		at := map[string][2]string{}
+		for s, label := range ended {
+			step, before := timeline.StepAt(f, s.address), timeline.StepAt(old, s.address)
+			if step == nil {
+				continue
+			}
+			had := label // the last life may have had another file, of which the record has the labels
+			if before != nil && before.Label() == label {
+				had = name(before)
+			} else if step.Label() == label {
+				continue
+			}
+			if name(step) != had {
+				at[strings.Join(event.Called(s.address), " > ")] = [2]string{had, name(step)}
+				was[place(step)] = had
+			}
 		}
-		at[strings.Join(event.Called(s.address), " > ")] = [2]string{label, step.Label()}
-		was[place(step)] = label
-	}
-	for place, m := range at {
-		if cameTo(was, is, m[0]) || cameTo(is, was, m[1]) {
-			list = append(list, Moved{place, m[0], m[1]})
+		for place, m := range at {
+			if cameTo(was, is, m[0]) || cameTo(is, was, m[1]) {
+				moved[place] = Moved{place, m[0], m[1]}
+			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Moved) int { return strings.Compare(a.At, b.At) })
-	return list, nil
+	return slices.SortedFunc(maps.Values(moved), func(a, b Moved) int { return strings.Compare(a.At, b.At) }), nil
+}
+
+// identity is what a step is known by: its name, or all of what it does. Many scripts have the same first
+// line, which is their label.
+func identity(s *workflow.Step) string {
+	return cmp.Or(s.Name, s.ID, workflow.ActionText(s.Action))
+}
+
+func place(s *workflow.Step) string { return filepath.Base(s.Pos.File) + " " + s.Path }
+
+// names gives what the steps of a file, which may be nil, and of those that it calls are called, by place.
+func names(f *workflow.File, name func(*workflow.Step) string) map[string]string {
+	all := map[string]string{}
+	if f != nil {
+		workflow.WalkAll(f, func(s *workflow.Step) { all[place(s)] = name(s) })
+	}
+	return all
 }
 
 // cameTo reports whether a label is at a place in one file where it is not in the other.

@@ -307,16 +307,16 @@ func (r *Repo) FindRun(ctx context.Context, o RunOptions) (*Run, error) {
 	}
 	run := &Run{ID: o.ID, found: true}
 	run.Tree = r.tree("", runBranch(o.ID))
-	e, err := r.branchTree(ctx, run.Branch)
-	if err != nil {
-		return nil, err
-	}
 	if o.Root != "" {
-		mended, err := r.mendFound(ctx, o, e != nil)
+		mended, err := r.mendFound(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		run.Locks, run.Lost, run.inTheWay = mended.Locks, mended.Lost, mended.inTheWay
+		run.Locks, run.Lost, run.inTheWay, run.Remade = mended.Locks, mended.Lost, mended.inTheWay, mended.Remade
+	}
+	e, err := r.branchTree(ctx, run.Branch)
+	if err != nil {
+		return nil, err
 	}
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
 	if err != nil {
@@ -343,22 +343,33 @@ func (r *Repo) FindRun(ctx context.Context, o RunOptions) (*Run, error) {
 }
 
 // mendFound mends what a merge or a removal of the run that was cut short has left.
-func (r *Repo) mendFound(ctx context.Context, o RunOptions, registered bool) (*Run, error) {
-	if registered {
-		run, err := r.OpenRun(ctx, o)
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return run, err
-		}
-	}
+func (r *Repo) mendFound(ctx context.Context, o RunOptions) (*Run, error) {
 	run, err := r.blankRun(o)
 	if err != nil {
 		return nil, err
 	}
-	if run.Locks, err = r.unlock(ctx, run); err != nil {
+	if err := r.mendRepo(ctx, run); err != nil {
 		return nil, err
 	}
-	err = r.locked(ctx, func() error { return errors.Join(r.dropHalf(run), r.dropTorn(run.began())) })
-	return run, errors.Join(err, r.dropLost(ctx, run))
+	e, err := r.branchTree(ctx, run.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
+		opened, err := r.OpenRun(ctx, o)
+		if err == nil {
+			opened.Locks = append(run.Locks, opened.Locks...)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return opened, err
+		}
+		if _, err := os.Lstat(e.path); errors.Is(err, fs.ErrNotExist) { // the run was being removed: git alone knows of it
+			if err := r.locked(ctx, func() error { return r.erase(e.path) }); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return run, r.dropLost(ctx, run)
 }
 
 // clear takes away what is left of a run that has no branch any more. A worktree that this repository

@@ -50,8 +50,8 @@ type Run struct {
 	LeftOut []string
 	// Remade says that the worktree was gone and was made anew from the branch. What was
 	// uncommitted in it is lost, except for files of the snapshot from which agents start:
-	// Restored is how many of these are back. Only set by OpenRun, in each life until Told
-	// is called.
+	// Restored is how many of these are back. Only set by OpenRun, and Remade by FindRun, in
+	// each life until Told is called.
 	Remade   bool
 	Restored int
 	// Gone says that the run's own branch is merged and deleted, and branches of its items
@@ -274,15 +274,21 @@ func (r *Repo) OpenRun(ctx context.Context, o RunOptions) (*Run, error) {
 	return run, nil
 }
 
+// mendRepo takes away what a git of the run that was killed, or a power cut, has left in the repository:
+// locks, worktrees that are half made, without which git lists none, and torn objects.
+func (r *Repo) mendRepo(ctx context.Context, run *Run) (err error) {
+	if run.Locks, err = r.unlock(ctx, run); err != nil {
+		return err
+	}
+	return r.locked(ctx, func() error { return errors.Join(r.dropHalf(run), r.dropTorn(run.began())) })
+}
+
 func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	run, err := r.blankRun(o)
 	if err != nil {
 		return nil, err
 	}
-	if run.Locks, err = r.unlock(ctx, run); err != nil {
-		return nil, err
-	}
-	if err := r.locked(ctx, func() error { return errors.Join(r.dropHalf(run), r.dropTorn(run.began())) }); err != nil {
+	if err := r.mendRepo(ctx, run); err != nil {
 		return nil, err
 	}
 	if run.Base, err = r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil {

@@ -22,7 +22,7 @@ func (fr *frame) call(i int32, n *plan.Node) (any, error) {
 	s := fr.fn.sites[i]
 	direct := s.direct && fr.x.opt.Watcher == nil
 	var room []any
-	if direct { // nobody is told of the arguments
+	if direct { // no watcher keeps the arguments
 		room = fr.slots[i].arg[:]
 	}
 	args, err := fr.inputs(n, room)
