@@ -104,11 +104,11 @@ func (k *kill) resume() bool {
 
 // killedAtEach runs a file that ends with an exit status, and kills it at its events, in a
 // new run each time. look checks each of these runs. The long form takes every event; the
-// short form takes every step-th, beginning with first.
+// short form takes every step-th or fewer, beginning with first.
 func killedAtEach(t *testing.T, flow string, first, step, status int, look func(k *kill)) {
 	t.Helper()
-	if chaos() > 0 {
-		first, step = 1, 1
+	if step = every(step); step == 1 {
+		first = 1
 	}
 	for at := first; ; at += step {
 		if at > 500 {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,11 +98,8 @@ func TestFinishedStepsOfItemsKilled(t *testing.T) {
 	for _, isolation := range []string{"none", "worktree"} {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
-			stride := 5
-			if chaos() > 0 {
-				stride = 1
-			}
-			for at := 6; ; at += stride {
+			stride := every(5)
+			for at := 6 + rand.IntN(stride); ; at += stride {
 				b := newPaid(t, isolation)
 				p := b.start("die-at", fmt.Sprint(at), "committed")
 				if p.wait(t) != -1 {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -227,17 +228,14 @@ func lastEnd(events []event.Event, step string) (last event.Event) {
 }
 
 // TestRoundsKilledAtEachEvent ends a run with rounds at each of its events and resumes it.
-// The normal run takes every seventh event.
+// The normal run takes some of them.
 func TestRoundsKilledAtEachEvent(t *testing.T) {
 	t.Parallel()
 	for name, flow := range roundsFlows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			by := 7
-			if chaos() > 0 {
-				by = 1
-			}
-			for at := 1 + len(name)%by; at < 200; at += by {
+			by := every(7)
+			for at := 1 + rand.IntN(by); at < 200; at += by {
 				b := newBench(t)
 				if flow.git {
 					b.git()

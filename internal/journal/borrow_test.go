@@ -100,6 +100,12 @@ func TestBorrowed(t *testing.T) {
 // TestEarlierVersion: a journal of the version before is read as it is, and who goes
 // on with it makes it one of this version, which an earlier bide refuses.
 func TestEarlierVersion(t *testing.T) {
+	for old := int64(oldVersion); old < schemaVersion; old++ {
+		t.Run(fmt.Sprint(old), func(t *testing.T) { earlierVersion(t, old) })
+	}
+}
+
+func earlierVersion(t *testing.T, old int64) {
 	s := newStore(t)
 	j := newJournal(t, s)
 	add(t, j, event.Event{Type: event.Note, Message: "old"})
@@ -110,7 +116,9 @@ func TestEarlierVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := execSQL(c, fmt.Sprint("PRAGMA user_version = ", oldVersion)); err != nil {
+	if err := execSQL(c, fmt.Sprint(`CREATE TABLE texts (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+		INSERT INTO texts SELECT 'lib.yml', value FROM meta WHERE key = 'file:lib.yml';
+		DELETE FROM meta WHERE key = 'file:lib.yml'; PRAGMA user_version = `, old)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {
@@ -122,9 +130,12 @@ func TestEarlierVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
+		if got := r.Header().Others; !reflect.DeepEqual(got, header().Others) {
+			t.Errorf("the header of version %d has the files %q", r.version, got)
+		}
 		return r.version
 	}
-	if v := version(); v != oldVersion {
+	if v := version(); v != old {
 		t.Errorf("to read it made it one of version %d", v)
 	}
 	again, err := s.Open(j.Run())

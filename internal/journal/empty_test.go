@@ -58,7 +58,7 @@ func content(t *testing.T, path string) string {
 	for _, q := range []string{
 		"PRAGMA application_id", "PRAGMA user_version", "PRAGMA page_size", "PRAGMA encoding", "PRAGMA quick_check",
 		"SELECT type, name, sql FROM sqlite_schema ORDER BY name", "SELECT id, word FROM words ORDER BY id",
-		"SELECT count(*) FROM meta", "SELECT count(*) FROM texts", "SELECT count(*) FROM items", "SELECT count(*) FROM events",
+		"SELECT count(*) FROM meta", "SELECT count(*) FROM items", "SELECT count(*) FROM events",
 	} {
 		rows, err := c.(driver.QueryerContext).QueryContext(context.Background(), q, nil)
 		if err != nil {

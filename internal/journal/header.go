@@ -68,12 +68,19 @@ const maxBatchTitle = 200
 
 // meta is the header as rows of the table of that name.
 func (h *Header) meta() map[string]driver.Value {
-	return map[string]driver.Value{
+	rows := map[string]driver.Value{
 		"run": h.Run, "name": h.Name, "path": h.Path, "kind": h.Kind, "dir": h.Dir,
 		"source": h.Source, "params": []byte(h.Params), "options": []byte(h.Options),
 		"started": h.Started.UnixNano(), "bide_version": h.BideVersion,
 	}
+	for name, content := range h.Others {
+		rows[otherKey+name] = content
+	}
+	return rows
 }
+
+// otherKey is what the keys of Header.Others begin with.
+const otherKey = "file:"
 
 func (h *Header) check() error {
 	if h.Params != nil && !json.Valid(h.Params) {
@@ -136,14 +143,6 @@ func (h *Header) write(path string) (err error) {
 	if err := execSQL(c, "INSERT INTO meta VALUES "+rows, named(meta...)...); err != nil {
 		return err
 	}
-	for name, content := range h.Others {
-		if content == nil {
-			content = []byte{}
-		}
-		if err := execSQL(c, "INSERT INTO texts VALUES (?, ?)", named(name, content)...); err != nil {
-			return err
-		}
-	}
 	return execSQL(c, "COMMIT; PRAGMA journal_mode = WAL")
 }
 
@@ -151,9 +150,6 @@ func (h *Header) write(path string) (err error) {
 func (h *Header) recorded() (out Header) {
 	for key, value := range h.meta() {
 		out.set(key, value)
-	}
-	for name, content := range h.Others {
-		value.Put(&out.Others, name, content)
 	}
 	return out
 }
@@ -182,35 +178,41 @@ func (r *Reader) readHeader(ctx context.Context) (h Header, err error) {
 			return h, damaged(r.path, fmt.Sprintf("its header lacks %q", key), nil)
 		}
 	}
-	err = r.query(ctx, func(row []driver.Value) error {
-		value.Put(&h.Others, text(row[0]), blob(row[1]))
-		return nil
-	}, "SELECT name, content FROM texts")
+	if r.version < othersInMeta {
+		err = r.query(ctx, func(row []driver.Value) error {
+			value.Put(&h.Others, text(row[0]), blob(row[1]))
+			return nil
+		}, "SELECT name, content FROM texts")
+	}
 	return h, err
 }
 
-func (h *Header) set(key string, value driver.Value) {
+func (h *Header) set(key string, v driver.Value) {
 	switch key {
 	case "run":
-		h.Run = text(value)
+		h.Run = text(v)
 	case "name":
-		h.Name = text(value)
+		h.Name = text(v)
 	case "path":
-		h.Path = text(value)
+		h.Path = text(v)
 	case "kind":
-		h.Kind = text(value)
+		h.Kind = text(v)
 	case "dir":
-		h.Dir = text(value)
+		h.Dir = text(v)
 	case "source":
-		h.Source = blob(value)
+		h.Source = blob(v)
 	case "params":
-		h.Params = blob(value)
+		h.Params = blob(v)
 	case "options":
-		h.Options = blob(value)
+		h.Options = blob(v)
 	case "started":
-		h.Started = instant(integer(value))
+		h.Started = instant(integer(v))
 	case "bide_version":
-		h.BideVersion = text(value)
+		h.BideVersion = text(v)
+	default:
+		if name, ok := strings.CutPrefix(key, otherKey); ok {
+			value.Put(&h.Others, name, blob(v))
+		}
 	}
 }
 

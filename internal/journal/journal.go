@@ -124,12 +124,26 @@ func openJournal(lock *lock, run string) (*Journal, error) {
 	err = j.syncFormer()
 	if err == nil && r.version < schemaVersion {
 		// What is added is of this version: an earlier bide is not to read it.
-		err = j.execute(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+		err = j.upgrade(r)
 	}
 	if err != nil {
 		return nil, errors.Join(err, j.Settle()) // the lock stays the caller's
 	}
 	return j, nil
+}
+
+// upgrade makes the journal that r reads one of this version. What it moves stays where it was, for
+// readers that are at work.
+func (j *Journal) upgrade(r *Reader) error {
+	move := ""
+	if r.version < othersInMeta {
+		move = "INSERT INTO meta SELECT '" + otherKey + "' || name, content FROM texts; "
+	}
+	if err := j.execute(fmt.Sprintf("%sPRAGMA user_version = %d", move, schemaVersion)); err != nil {
+		return err
+	}
+	r.version = schemaVersion
+	return nil
 }
 
 // giveLog has the database of a run that ended, which fold made one file, in the mode with a

@@ -20,8 +20,11 @@ import (
 const (
 	// schemaVersion is what this code writes, oldVersion the oldest that it reads;
 	// FORMAT.md tells the tables.
-	schemaVersion = 4
+	schemaVersion = 5
 	oldVersion    = 3
+	// othersInMeta is the first version that has Header.Others in meta; those before have a table
+	// of their own for it, which takes a page of each journal.
+	othersInMeta = 5
 	// applicationID marks the database as a journal: "bide" in ASCII.
 	applicationID = 0x62696465
 
@@ -32,7 +35,6 @@ const (
 
 const schema = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE texts (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL);
 CREATE TABLE items (idx INTEGER PRIMARY KEY, id TEXT, data BLOB NOT NULL);
 CREATE TABLE events (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, records TEXT NOT NULL);

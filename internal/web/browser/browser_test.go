@@ -119,7 +119,7 @@ error_policy:
 func (w *world) tab(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(w.ctx)
-	ctx, stop := context.WithTimeout(ctx, 90*time.Second)
+	ctx, stop := context.WithTimeout(ctx, 8*time.Minute) // other checks may have the machine meanwhile
 	t.Cleanup(func() { stop(); cancel() })
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
@@ -147,15 +147,17 @@ func do(t *testing.T, ctx context.Context, steps ...chromedp.Action[chromedp.Voi
 	}
 }
 
+// eval asks a page that is loaded.
 func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	t.Helper()
 	for again := 0; ; again++ {
+		until(t, ctx, `document.documentElement && document.readyState === "complete"`)
 		v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 		switch {
 		case err == nil:
 			return v
 		case again == 10 || !strings.Contains(err.Error(), navigated):
-			t.Fatalf("%.2000s: %v", js, err)
+			t.Fatalf("%.500s: %v", js, err)
 		}
 	}
 }
@@ -176,7 +178,8 @@ func until(t *testing.T, ctx context.Context, js string) {
 		case err != nil && !strings.Contains(err.Error(), navigated):
 			t.Fatalf("%s: %v", js, err)
 		case time.Now().After(deadline):
-			t.Fatalf("it never held that %s; the page says:\n%s", js, eval[string](t, ctx, "document.body.innerText.slice(0, 1500)"))
+			says, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText.slice(0, 1500)"))
+			t.Fatalf("it never held that %s; the page says:\n%s (%v)", js, says, err)
 		}
 		time.Sleep(50 * time.Millisecond) // a browser has no virtual time
 	}
@@ -218,9 +221,9 @@ func axe(t *testing.T, ctx context.Context, what string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In one call, as a page may load itself again between two; it may be doing so now.
-	js := `new Promise(r => document.readyState === "complete" ? r() : addEventListener("load", r)).then(() => { ` + string(script) + `
-;return axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, at: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " | " + n.any.map(a => a.message).join("; ").slice(0, 200))}))))})`
+	// In one call, as a page may load itself again between two.
+	js := string(script) + `
+;axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, at: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " | " + n.any.map(a => a.message).join("; ").slice(0, 200))}))))`
 	found := eval[string](t, ctx, js)
 	var list []any
 	if err := json.Unmarshal([]byte(found), &list); err != nil {

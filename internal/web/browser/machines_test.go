@@ -86,6 +86,7 @@ func TestMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("no server", "Temporal cannot be asked: no Temporal server at temporal.example.org:7233", "/machines")
+	do(t, ctx, chromedp.Navigate("about:blank")) // it asks nothing any more
 	ctx = shared.tab(t)
 	held := false
 	for _, path := range []string{"/machines", "/", "/runs/" + run} {
