@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 )
@@ -40,6 +41,9 @@ used. -f follows the run until it ends, and prints lines as running steps write
 them. Without RUN, it is the newest run of
 this directory.
 
+--step with a foreach, a goal_seek or another step that is made of steps prints the
+outputs of those. A step of a run prints all its attempts and rounds, in order.
+
 --attempt counts the attempts at a work item; for steps outside a map, those of the
 step. What a step of an item repeats within one attempt is called a try.
 
@@ -64,7 +68,7 @@ With --raw, or into a file or a pipe, the output is unchanged.`,
 }
 
 // logTypes are the types of events that have outputs, or say which attempt they are from.
-var logTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.StepFinished, event.AgentMessage, event.ItemFinished}
+var logTypes = []event.Type{event.ItemStarted, event.StepStarted, event.AttemptFailed, event.StepFinished, event.AgentMessage, event.ItemFinished}
 
 func (o *logsOptions) run(ctx context.Context) error {
 	if o.raw && o.json {
@@ -74,7 +78,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 		if o.item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
 		}
-		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, agentSaid: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
+		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, agentSaid: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}, made: map[stepKey]*madeOf{}}
 		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: o.item}); err != nil {
 			return err
 		}
@@ -133,10 +137,53 @@ type logPrinter struct {
 	agentSaid map[stepKey]bool // steps whose agent has said something
 	runs      map[stepKey]*running
 	spoken    map[int]bool // running items whose steps have printed something
-	last      string       // the last printed heading
-	steps     []string     // some of the paths and labels that were seen
+	made      map[stepKey]*madeOf
+	last      string   // the last printed heading
+	steps     []string // some of the paths and labels that were seen
 
 	found, printed int
+}
+
+// madeOf is a running step that is made of steps.
+type madeOf struct {
+	wanted bool // by its name
+	spoke  bool // one of its steps has ended
+}
+
+// madeOfSteps are the actions that run steps. What one gives is what its last step printed, or
+// a score: it prints nothing itself.
+var madeOfSteps = []string{"foreach", "goal_seek", "validate", "workflow"}
+
+// rounds are what a path has for the rounds of a step: @2, #1.
+var rounds = pattern.Lazy(`[@#]\d+`)
+
+// within calls visit for the running steps that a step is in.
+func (l *logPrinter) within(e event.Event, visit func(*madeOf)) {
+	if len(l.made) == 0 {
+		return
+	}
+	path := rounds().ReplaceAllString(e.Step, "")
+	for key, m := range l.made {
+		if key.index == e.Index && strings.HasPrefix(path, rounds().ReplaceAllString(key.step, "")+".") {
+			visit(m)
+		}
+	}
+}
+
+// starts notes a step that is made of steps.
+func (l *logPrinter) starts(e event.Event) {
+	var d struct {
+		Action string `json:"action"`
+	}
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && slices.Contains(madeOfSteps, d.Action) {
+		l.made[stepKey{e.Index, e.Step}] = &madeOf{wanted: l.f.step != "" && l.named(e)}
+	}
+}
+
+// named reports whether a step is the requested one.
+func (l *logPrinter) named(e event.Event) bool {
+	path, _, _ := strings.Cut(e.Step, "@")
+	return e.Step == l.f.step || path == l.f.step || e.Label == l.f.step || rounds().ReplaceAllString(e.Step, "") == l.f.step
 }
 
 type stepKey struct {
@@ -153,9 +200,18 @@ func (l *logPrinter) take(e event.Event) error {
 	case event.ItemFinished:
 		return l.itemEnd(e)
 	case event.StepStarted, event.AttemptStarted:
-		l.began(e)
+		if e.Type == event.StepStarted {
+			l.starts(e)
+		}
+		if l.f.follow {
+			l.began(e)
+		}
 		return nil
-	case event.AttemptFailed, event.StepFinished:
+	case event.StepFinished:
+		l.within(e, func(m *madeOf) { m.spoke = true })
+		defer delete(l.made, stepKey{e.Index, e.Step})
+		defer l.ended(e)
+	case event.AttemptFailed:
 		defer l.ended(e)
 	}
 	if e.Index > 0 {
@@ -166,6 +222,9 @@ func (l *logPrinter) take(e event.Event) error {
 	}
 	l.found++
 	key := stepKey{e.Index, e.Step}
+	if m := l.made[key]; m != nil && m.spoke {
+		return nil
+	}
 	switch e.Type {
 	case event.AgentMessage:
 		if e.Class == "" { // else another call follows, which may print its answer alone
@@ -228,8 +287,9 @@ func (l *logPrinter) wanted(e event.Event) bool {
 		if len(l.steps) < nearAmong {
 			l.steps = append(l.steps, e.Step)
 		}
-		path, _, _ := strings.Cut(e.Step, "@")
-		if e.Step != l.f.step && path != l.f.step && e.Label != l.f.step {
+		named := l.named(e)
+		l.within(e, func(m *madeOf) { named = named || m.wanted })
+		if !named {
 			return false
 		}
 	}
@@ -244,7 +304,13 @@ func (l *logPrinter) wanted(e event.Event) bool {
 
 func (l *logPrinter) noStep() error {
 	end := ";"
-	if hint := diag.DidYouMean(l.f.step, l.steps); hint != "" {
+	hint := diag.DidYouMean(l.f.step, l.steps)
+	for _, s := range l.steps { // of calls: notes[0].Note is meant by notes, notes[0] and Note
+		if hint == "" && (strings.HasPrefix(s, l.f.step+"[") || strings.HasPrefix(s, l.f.step+".") || strings.HasSuffix(s, "."+l.f.step)) {
+			hint = fmt.Sprintf("did you mean %q?", s)
+		}
+	}
+	if hint != "" {
 		end = "; " + hint
 	}
 	return usagef("run %s has no output of a step %s%s see `bide show %s`", l.r.Run(), visible(l.f.step), end, l.r.Run())

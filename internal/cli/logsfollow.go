@@ -24,7 +24,7 @@ type running struct {
 // follow prints outputs until the run ends. It prints those of running attempts as they grow,
 // in whole lines.
 func (l *logPrinter) follow(ctx context.Context, f journal.EventFilter) error {
-	f.Types = append(f.Types, event.StepStarted, event.AttemptStarted)
+	f.Types = append(f.Types, event.AttemptStarted)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type next struct {

@@ -166,7 +166,11 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	case errors.As(err, &bare):
 		return usagef("--%s needs a value%s", bare.GetFlag().Name, see)
 	case errors.As(err, &invalid):
-		return usagef("--%s is %q; it must be %s", invalid.GetFlag().Name, invalid.GetValue(), valueOf(invalid.GetFlag()))
+		meant := ""
+		if hint := formerly[cmd.CommandPath()+" --"+invalid.GetFlag().Name+" WORD"]; hint != "" {
+			meant = "; " + hint
+		}
+		return usagef("--%s is %q; it must be %s%s", invalid.GetFlag().Name, invalid.GetValue(), valueOf(invalid.GetFlag()), meant)
 	}
 	return usagef("%w%s", err, see)
 }

@@ -79,7 +79,7 @@ var Codes = [][2]string{
 	{"import-cycle", "Files that import each other."},
 	{"internal", "A mistake in bide itself, told by the language server; please report it with the file."},
 	{"limit-order", "A step takes a limit while another is held around it, against the order of their names: two runs could wait for each other."},
-	{"literal-placeholder", "A placeholder of parallel or xargs, such as `{}`, in a step for items that nothing names, or a variable of the file as `{{ item }}`, which Jinja and its kin replace and bide does not. Write `${item}`."},
+	{"literal-placeholder", "A placeholder of parallel or xargs, such as `{}`, in a step for items that nothing names; the item as `{item}`; or a variable of the file as `{{ item }}`, which Jinja and its kin replace and bide does not. Write `${item}`."},
 	{"manifest", "The manifest of modules has errors; until they are mended types and calls are not checked."},
 	{"misplaced-variable", "A variable that has no value in this place, such as `${item}` outside of a map."},
 	{"missing-file", "A file that is named is not there."},

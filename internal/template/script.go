@@ -74,6 +74,63 @@ var (
 	wholePlaceholder = pattern.Lazy(`^[\w./-]*\{(|\.|/|//|/\.|#)\}[\w./-]*$`)
 )
 
+// ItemInBraces finds the item of a map or a foreach in one pair of braces in a shell text,
+// {item} or {item.path}, which is text to a shell. What is in single quotes, in a
+// here-document, or for a program that has braces of its own is left out.
+func (t *Text) ItemInBraces() (list []Braced) {
+	if !t.HasItemInBraces() {
+		return nil
+	}
+	file := t.shellFile()
+	if file == nil {
+		return nil
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.SglQuoted:
+			return false
+		case *syntax.Redirect:
+			return n.Hdoc == nil
+		case *syntax.CallExpr:
+			return len(n.Args) == 0 || !bracing(path.Base(n.Args[0].Lit())) && !codeFor(path.Base(n.Args[0].Lit()))
+		case *syntax.Lit:
+			start, end := span(n)
+			list = append(list, itemsInBraces(t.src, start, end)...)
+		}
+		return true
+	})
+	return list
+}
+
+// HasItemInBraces reports whether the text may have such an item, also as ${item}.
+func (t *Text) HasItemInBraces() bool { return strings.Contains(t.src, "{item") }
+
+// ItemInProse is ItemInBraces for a text that no shell reads. One that also names the item as
+// bide does means its braces.
+func (t *Text) ItemInProse() []Braced {
+	if strings.Contains(t.src, "${item") {
+		return nil
+	}
+	return itemsInBraces(t.src, 0, len(t.src))
+}
+
+func itemsInBraces(src string, start, end int) (list []Braced) {
+	for _, m := range itemInBraces().FindAllStringSubmatchIndex(src[start:end], -1) {
+		from, to := start+m[0], start+m[1]
+		if from > 0 && strings.IndexByte(`$\{`, src[from-1]) >= 0 || to < len(src) && src[to] == '}' {
+			continue
+		}
+		list = append(list, Braced{src[from:to], src[start+m[2] : start+m[3]], from})
+	}
+	return list
+}
+
+var (
+	itemInBraces = pattern.Lazy(`\{(item(?:\.\w+)*)\}`)
+	// codeFor are programs whose arguments may be code in a language with braces.
+	codeFor = wordSet("python python3 python2 node deno bun ruby php uv ansible ansible-playbook jinja2 just task psql")
+)
+
 // deepest is how many scripts inside one another are read: sh -c 'sh -c …'.
 const deepestScript = 3
 

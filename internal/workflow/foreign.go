@@ -315,12 +315,29 @@ func (d *decoder) placeholders() {
 		return slices.ContainsFunc(texts, itemNamed().Match)
 	})
 	told := map[*Step]bool{}
+	inBraces := func(t *template.Text, list []template.Braced) {
+		for _, b := range list {
+			if !d.full() {
+				d.warnAt(t.Place(b.Offset), "literal-placeholder", "%s is left as it is: nothing replaces it", short(b.Text)).Suggest("write ${%s}", b.Name)
+			}
+		}
+	}
 	look := func(s *Step) {
-		a, ok := s.Action.(*Shell)
-		if !ok || told[s] || d.full() {
+		if told[s] || d.full() {
 			return
 		}
 		told[s] = true
+		switch a := s.Action.(type) {
+		case *Claude:
+			inBraces(a.Text, a.Text.ItemInProse())
+		case *WriteFile:
+			inBraces(a.Path, a.Path.ItemInProse())
+		}
+		a, ok := s.Action.(*Shell)
+		if !ok {
+			return
+		}
+		inBraces(a.Text, a.Text.ItemInBraces())
 		if found := a.Text.Placeholders(); len(found) > 0 && !named() {
 			d.warnAt(s.Pos, "literal-placeholder", "%s is left as it is: nothing replaces it in a step of a workflow", found[0]).
 				Suggest("write ${item} for the item")

@@ -58,7 +58,7 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 	}
 	rest := strings.TrimPrefix(text, "/")
 	shift := max(0, strings.Index(n.text, rest)) - (len(text) - len(rest))
-	if n.src != nil && (!t.IsLiteral() || t.MayBeOpen()) {
+	if n.src != nil && (!t.IsLiteral() || t.MayBeOpen() || t.HasItemInBraces()) {
 		t.Locate(func(offset int) diag.Pos {
 			n.src.lock.Lock()
 			defer n.src.lock.Unlock()
