@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/spf13/cobra"
 )
@@ -33,7 +35,11 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 and the branch of the run. It merges the branches of items that succeeded in the
 same way, one after another; branches of failed items stay, and so does a branch
 that meets a conflict. Where work of failed items stays, it says so and ends with
-3. A running run is refused. Without RUN, it is the newest run of this directory.
+3. Without RUN, it is the newest run of this directory.
+
+A running run is refused, and so is one that was interrupted in a step of its own:
+"bide resume" continues it. Of a run that was interrupted in its map it merges what
+has ended, and ends with 3.
 
 If the run has a merge queue (merge_queue), its verify runs first on the merge with
 the branch as it is now, unless it passed on the same files before. If it fails,
@@ -77,6 +83,8 @@ type merged struct {
 	Aside []string `json:"aside,omitempty"`
 	// Remade says that the worktree of the run was gone: what was uncommitted in it is lost.
 	Remade bool `json:"remade,omitempty"`
+	// Interrupted says of a run that was interrupted what it has not done yet.
+	Interrupted string `json:"interrupted,omitempty"`
 
 	done []int // positions, from 1, of the items that have nothing left to merge
 	// earlier are the branches of Kept from earlier attempts at items whose later work is
@@ -96,6 +104,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	record := func(*merged, error) error { return nil }
 	already := func() (bool, error) { return false, nil }
 	letters := false      // the run has dead letters
+	interrupted := ""     // what an interrupted run has not done yet
 	var left journal.Left // with a command, work of the run still has to be merged
 	var items []journal.Result
 	var done map[string]bool
@@ -144,6 +153,9 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 			return nil
 		}
 		already = func() (bool, error) { return mergedAlready(ctx, j, left) }
+		if interrupted, err = cutShort(ctx, j); err != nil {
+			return err
+		}
 		tree.Root, tree.Began = gitwork.Root(st.RunDir(id), id), j.Header().Started
 		if check, err = o.lateVerify(ctx, st, j); err != nil {
 			return err
@@ -176,7 +188,13 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	if err != nil && (out == nil || out.Commits == 0 && len(out.Kept) == 0) {
 		return err
 	}
-	if err == nil && out.Remade {
+	if out != nil {
+		out.Interrupted = interrupted
+	}
+	if interrupted != "" && !o.json {
+		o.tell("%s, so the exit status is 3; bide resume %s continues it", interrupted, shortRun(id))
+	}
+	if err == nil && (out.Remade || interrupted != "") {
 		defer func() { err = cmp.Or(err, error(exitError(3))) }()
 	}
 	unmerged := slices.DeleteFunc(slices.Clone(out.Kept), func(branch string) bool { return out.earlier[branch] }) // work of items that failed
@@ -280,6 +298,36 @@ func (m *merged) note(waited bool, wrong error) *event.Event {
 		note.Class, note.Label, note.Data, note.Message = event.Unmerged, with, nil, "not all work could be merged: "+wrong.Error()+"; merge it with: "+with
 	}
 	return &note
+}
+
+// cutShort ends the processes that an interrupted run has left, and says what the run has not done yet;
+// "" of one that has ended. It refuses a run outside of its map: its branch may have half of what one of
+// its steps does, and without the worktree no resume takes that back.
+func cutShort(ctx context.Context, j *journal.Journal) (lacks string, err error) {
+	state, err := j.State(ctx)
+	if err != nil || !state.Finished.IsZero() {
+		return "", err
+	}
+	if _, err := proc.ReapOrphans(j.ProcDir()); err != nil {
+		return "", fmt.Errorf("processes of the run's former life: %w", err)
+	}
+	at := ""
+	for _, path := range slices.Sorted(maps.Keys(state.Steps)) {
+		if !state.Steps[path].Over() && (at == "" || len(path) < len(at)) {
+			at = path
+		}
+	}
+	switch {
+	case at != "":
+		at = "in its step " + at
+	case state.Phase == "map":
+		n := state.Items.Counts().Pending
+		return fmt.Sprintf("run %s was interrupted: %s %s no end yet", shortRun(j.Run()), diag.Count(n, "item"), diag.Plural(n, "has", "have")), nil
+	default:
+		at = "between its steps"
+	}
+	return "", fmt.Errorf("run %s was interrupted %s: nothing is merged\n  to continue it, and merge its work at its end: bide resume %[1]s\n"+
+		"  to merge the commits that it has, as they are: git merge --no-ff bide/%[3]s", shortRun(j.Run()), at, j.Run())
 }
 
 // unmergedItems returns the results of items that succeeded and have their work in a branch,
