@@ -175,6 +175,13 @@ var numbered = pattern.Lazy(`^\{[0-9]+\}$`)
 // strange finds what other programs have for the item, and bide has not.
 var strange = pattern.Lazy(`\{\{-? *item(?:\.\w+)? *-?\}\}|\{item\}|\{= .* =\}|\{\.\.\}|\{\+/\}`)
 
+// commandOf is a command up to the word with its placeholder, and short: a shell may have put
+// the names of many files behind it.
+func commandOf(words []string) string {
+	last := slices.IndexFunc(words, func(w string) bool { return hasPlaceholder(w) })
+	return strings.Join(value.Map(words[:last+1], diag.ShellWord), " ")
+}
+
 // assigned finds a text of another language that has a variable of that name.
 var assigned = pattern.Lazy(`\bitem\s*(?:=|:=|in\b)|f["']`)
 
@@ -224,7 +231,7 @@ func (f *batchOptions) read(args []string, dash int) error {
 	}
 	switch {
 	case len(before) > 1 && hasPlaceholder(before...):
-		return usagef("the command has no -- before it, so that its words are patterns of files; for the lines of standard input write: bide batch -- %s", strings.Join(value.Map(before, diag.ShellWord), " "))
+		return usagef("the command has no -- before it, so that its words are patterns of files; for files write: bide batch 'PATTERN' -- %s; for the lines of standard input: bide batch -- %[1]s", commandOf(before))
 	case len(before) > 1:
 		return usagef("%q is a second pattern; put patterns in quotes, so that the shell does not expand them, or write: bide batch -- COMMAND ::: FILE...", before[1])
 	case sources > 1:

@@ -26,7 +26,7 @@ type foreign struct{ what, instead string }
 const (
 	inComingFrom = "bide docs coming-from has what each part of it becomes in bide"
 	asSteps      = "write its commands as steps, shell: COMMAND: bide init makes a first workflow"
-	asCommand    = "bide exec --attempts 3 -- ./FILE runs it; a step of a workflow runs it as shell: ./FILE"
+	asCommand    = "bide exec --attempts 3 -- ./FILE runs it, if it has execute permission, or -- PROGRAM FILE with the program that reads it, such as python3; a step of a workflow runs it as shell: ./FILE"
 	asModel      = "name it with --model: bide simulate FILE --model MODEL"
 )
 
@@ -78,6 +78,10 @@ func ofAnotherTool(path string, text []byte) foreign {
 		return foreign{"a state machine of Step Functions", inComingFrom}
 	case hasAll(top, "apiVersion", "kind"):
 		return foreign{"a manifest of Kubernetes", asSteps}
+	case hasAll(top, "deployments") && steps == nil && anyValue(top, func(n *yaml.Node) bool {
+		return n.Kind == yaml.SequenceNode && slices.ContainsFunc(n.Content, func(d *yaml.Node) bool { return hasKey(d, []string{"entrypoint", "flow_name", "work_pool"}) })
+	}):
+		return foreign{"a file of deployments of Prefect", asSteps}
 	case hasAll(top, "version", "tasks"):
 		return foreignNames["taskfile.yml"]
 	case hasAll(top, "version", "jobs") && member(top, "on") == nil:

@@ -74,6 +74,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 	if o.raw && o.json {
 		return usagef("--raw and --json cannot be used together")
 	}
+	called := o.item // by the user
 	return o.orItem(ctx, o.id, o.reading(o.id, func(r *journal.Reader) (err error) {
 		if o.item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
@@ -91,7 +92,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 				matches = " that matches"
 			}
 			if o.item != "" {
-				what = "item " + visible(o.item) + " of " + what
+				what = "item " + visible(called) + " of " + what
 				if meant, err = letterCalled(ctx, r, o.item); err != nil {
 					return err
 				}
