@@ -175,11 +175,13 @@ var numbered = pattern.Lazy(`^\{[0-9]+\}$`)
 // strange finds what other programs have for the item, and bide has not.
 var strange = pattern.Lazy(`\{\{-? *item(?:\.\w+)? *-?\}\}|\{item\}|\{= .* =\}|\{\.\.\}|\{\+/\}`)
 
-// commandOf is a command up to the word with its placeholder, and short: a shell may have put
+// commandOf is a command up to the last word with a placeholder, and short: a shell may have put
 // the names of many files behind it.
 func commandOf(words []string) string {
-	last := slices.IndexFunc(words, func(w string) bool { return hasPlaceholder(w) })
-	return strings.Join(value.Map(words[:last+1], diag.ShellWord), " ")
+	for len(words) > 0 && !hasPlaceholder(words[len(words)-1]) {
+		words = words[:len(words)-1]
+	}
+	return strings.Join(value.Map(words, diag.ShellWord), " ")
 }
 
 // assigned finds a text of another language that has a variable of that name.
