@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -241,5 +243,76 @@ func TestMergeAfterTheWorktreeIsGone(t *testing.T) {
 	}
 	if said := b.mergeLater(0, event.Succeeded); !strings.Contains(said, "merged already") {
 		t.Errorf("it says %s", said)
+	}
+}
+
+// interruptedFlow has steps of its own before and behind a map whose items commit, and leave something
+// uncommitted.
+const interruptedFlow = `
+name: interrupted
+mode: mapreduce
+isolation: worktree
+setup:
+  - shell: echo s >setup && git add setup && git commit -qm setup
+map:
+  input: [1, 2, 3]
+  max_parallel: 2
+  agent_template:
+    - shell: echo ${item} >one-${item} && git add one-${item} && git commit -qm "one ${item}"
+    - shell: cat one-${item} one-${item} >two-${item}
+reduce:
+  - shell: cat one-* two-* >all && git add all && git commit -qm all
+`
+
+// TestMergeOfAnInterruptedRun: a run is killed at each event (some of them in a normal run), merged, and
+// resumed. Between the two main has no half of a step, and at the end it has all that the file says, each
+// commit once.
+func TestMergeOfAnInterruptedRun(t *testing.T) {
+	t.Parallel()
+	by := every(9)
+	for at := 2 + rand.IntN(by); ; at += by {
+		b := newBench(t)
+		b.git()
+		b.write("flow.yml", interruptedFlow)
+		if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+			t.Fatal(err)
+		}
+		killed := b.start("die-at", strconv.Itoa(at), []string{"committed", "at-once"}[at/by%2])
+		if killed.wait(t) != -1 {
+			if at < 30 {
+				t.Fatalf("the run has only %d events: %s", at, killed.text())
+			}
+			return
+		}
+		b.quiet()
+		_, state := b.recordedEvents()
+		said := b.start("bide", "worktree", "merge")
+		status := said.wait(t)
+		switch tree := b.output("git ls-tree --name-only main"); {
+		case status == 1 || status == 2:
+			if tree != "first.txt\nflow.yml" {
+				t.Errorf("event %d: refused, and main has %q", at, tree)
+			}
+		case status == 3 && state.Finished.IsZero(), status == 0 && !state.Finished.IsZero():
+		default:
+			t.Errorf("event %d: worktree merge: exit status %d: %s", at, status, said.text())
+		}
+		if state.Finished.IsZero() {
+			if r := b.start("bide", "resume", "-y"); r.wait(t) != 0 {
+				t.Errorf("event %d: %s\nresume: %s", at, said.text(), r.text())
+			}
+		}
+		for what, want := range map[string]string{
+			"for f in $(git ls-tree --name-only main); do echo $f $(git show main:$f | grep -v : | tr '\\n' ' '); done | grep -v flow.yml": "all 1 2 3 1 1 2 2 3 3\nfirst.txt first\none-1 1\none-2 2\none-3 3\nsetup s\ntwo-1 1 1\ntwo-2 2 2\ntwo-3 3 3",
+			"git log --format=%s main | grep -x -e setup -e 'one .' -e all | sort":                                                         "all\none 1\none 2\none 3\nsetup",
+			"git status --porcelain; git worktree list | tail -n +2; git branch --list 'bide*'; git fsck --no-dangling":                    "",
+		} {
+			if got := b.output(what); got != want {
+				t.Errorf("event %d (%s): %s:\n%s\nwant\n%s\nmerge: %s", at, state.Phase, what, got, want, said.text())
+			}
+		}
+		if t.Failed() {
+			return
+		}
 	}
 }
