@@ -2,6 +2,7 @@ package template
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,8 +35,10 @@ type guard struct {
 
 // guardPart is a piece of such a word: data, or text of the author.
 type guardPart struct {
-	slot    int    // data, where > 0
-	split   bool   // blanks part it
+	slot    int  // data, where > 0
+	split   bool // blanks part it
+	start   int  // where it stands in the script of r
+	r       *rewriter
 	lit     string // of the author
 	unknown bool   // an expansion of the shell, which may be empty
 	end     bool   // of a word, in a guard of several
@@ -273,18 +276,21 @@ func (r *rewriter) guardParts(parts []guardPart, p syntax.WordPart, bare bool) [
 	case *syntax.ParamExp:
 		for _, m := range r.marks {
 			if m.start == start && m.end == end {
-				return append(parts, guardPart{slot: m.slot, split: bare})
+				return append(parts, guardPart{slot: m.slot, split: bare, start: m.start, r: r})
 			}
 		}
 		// In ${y:-${x}} the value may come to stand first.
 		for _, m := range r.marks {
 			if m.start >= start && m.end <= end {
-				parts = append(parts, guardPart{unknown: true}, guardPart{slot: m.slot, split: bare})
+				parts = append(parts, guardPart{unknown: true}, guardPart{slot: m.slot, split: bare, start: m.start, r: r})
 			}
 		}
 	}
 	return append(parts, guardPart{unknown: true})
 }
+
+// oneWord reports whether blanks part no value here, although it stands bare.
+func (p *guardPart) oneWord() bool { return p.r != nil && slices.Contains(p.r.oneWord, p.start) }
 
 // refusal is the error for the first word that the values make an option.
 func (p *plan) refusal(uses []use) error {
@@ -317,7 +323,7 @@ func (g *guard) check(slots []slot, uses []use) error {
 		case part.slot == 0:
 			c.add(part.lit, nil)
 		default:
-			c.value(&slots[part.slot-1], part.split, uses)
+			c.value(&slots[part.slot-1], part.split && !(c.begun && part.oneWord()), uses)
 		}
 	}
 	c.end()

@@ -598,6 +598,31 @@ func TestLineSaysTheSameAsArgv(t *testing.T) {
 	}
 }
 
+// TestBlanksBehindATextOfTheAuthor: a value that stands in one word, behind a text of the author, begins
+// no word, whatever blanks it has. A value that stands first, or that blanks part, may still begin one.
+func TestBlanksBehindATextOfTheAuthor(t *testing.T) {
+	shells := shellsHere(t)
+	for _, src := range []string{`env Y=${x} sh -c 'printf "<%s>" "$Y"'`, `export Y=${x}; printf '<%s>' "$Y"`, `Y=${x} sh -c 'printf "<%s>" "$Y"'`} {
+		for _, value := range []string{" -", "a -S", "\t--help", "\n-u"} {
+			c, err := shellOf(t, src, data(value))
+			if err != nil {
+				t.Errorf("%q with %q: %v", src, value, err)
+				continue
+			}
+			for _, sh := range shells {
+				if out, err := run(t, sh, c); err != nil || out != "<"+value+">" {
+					t.Errorf("%q with %q: %q, %v", src, value, out, err)
+				}
+			}
+		}
+	}
+	for src, value := range map[string]string{"env ${x}": " -S true", "env ${x} ls": "-S true", "ls a${x}": " -R", "ls ${x}": " -R", "wc a${x}": "b --files0-from=c"} {
+		if c, err := shellOf(t, src, data(value)); err == nil {
+			t.Errorf("%q takes %q: %q", src, value, c.Line())
+		}
+	}
+}
+
 func TestRandomValuesArrive(t *testing.T) {
 	shells := shellsHere(t)
 	rapid.Check(t, func(rt *rapid.T) {
