@@ -203,7 +203,7 @@ mode: mapreduce
 isolation: none
 map:
   input: [a]
-  item_budget: {time: 1s}
+  item_budget: {time: 4s}
   agent_template: [{shell: 'sleep 60'}]
 error_policy: {max_recoveries: 1000}
 `
@@ -242,7 +242,7 @@ error_policy: {max_recoveries: 1000}
 			last := int64(0)
 			for life, facts := range told {
 				for _, e := range facts {
-					if e.DurationMS <= last || e.DurationMS > 1000 && life == 0 {
+					if e.DurationMS <= last || e.DurationMS > 4000 && life == 0 {
 						t.Errorf("life %d: %d ms follow %d ms", life, e.DurationMS, last)
 					}
 					last = e.DurationMS
@@ -252,7 +252,7 @@ error_policy: {max_recoveries: 1000}
 				t.Errorf("%+v", c)
 			}
 			for _, e := range events {
-				if e.Type == event.ItemFinished && e.Status == event.DeadLettered && !strings.Contains(e.Message, "has used all of its item_budget.time 1s") {
+				if e.Type == event.ItemFinished && e.Status == event.DeadLettered && !strings.Contains(e.Message, "has used all of its item_budget.time 4s") {
 					t.Errorf("it ended with %s", e.Message)
 				}
 			}
