@@ -145,7 +145,7 @@ func committed(t *testing.T, store cluster.Store, home home) {
 	p := newPlaceIn(t, store, "commit.yml", committing, 3, nil)
 	p.env.ExecuteWorkflow(Run, p.input())
 	if got := p.result(); got != event.CompletedWithFailures { // it is not merged yet
-		t.Fatal(got)
+		t.Fatalf("%s: %s", got, p.why())
 	}
 	home.must(t, "worktree merge "+p.run+" --path "+p.dir)
 	got := strings.Split(p.git("log", "--no-merges", "--format=%s", "main"), "\n")

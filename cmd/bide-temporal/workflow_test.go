@@ -210,6 +210,20 @@ func (p *place) result() string {
 	return status
 }
 
+// why is the message with which the run has ended.
+func (p *place) why() string {
+	p.t.Helper()
+	r, err := p.home.Read(p.run)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	state, err := r.State(context.Background())
+	if err = errors.Join(err, r.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+	return state.Message
+}
+
 func (p *place) summary() journal.Summary {
 	p.t.Helper()
 	r, err := p.home.Read(p.run)
