@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bide-dev/bide/cmd/bide-temporal/database/pgtest"
 	"github.com/bide-dev/bide/internal/cluster"
@@ -62,13 +63,22 @@ func newHome(t *testing.T, store cluster.Store) home {
 
 func (h home) must(t *testing.T, args string) string {
 	t.Helper()
+	status, text := h.bide(args)
+	if status != 0 {
+		t.Errorf("bide %s: exit status %d\n%s", args, status, text)
+	}
+	return text
+}
+
+// bide gives the exit status of a command, and what it prints.
+func (h home) bide(args string) (status int, text string) {
 	cmd := exec.Command(filepath.Join(h.bin, "bide"), strings.Fields(args)...)
 	cmd.Env = append(os.Environ(), "PATH="+h.bin+":"+os.Getenv("PATH"), "BIDE_HOME="+h.dir, "BIDE_STORE="+h.store)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("bide %s: %v\n%s", args, err, out)
+	if cmd.ProcessState == nil {
+		return -1, err.Error()
 	}
-	return string(out)
+	return cmd.ProcessState.ExitCode(), string(out)
 }
 
 // TestStores: a run in a bucket or in a database comes to the same end as one in a
@@ -128,7 +138,7 @@ map:
   max_parallel: 2
   agent_template:
     - shell: |
-        test "$(cat notes.txt)-$BIDE_ITEM-$BIDE_ATTEMPT" != prepared-i1-1
+        test "$(cat notes.txt)-$BIDE_ITEM-$BIDE_ATTEMPT" != prepared-i1-1 || exit 1
         echo "$BIDE_ITEM" > "$BIDE_ITEM.txt"
         git add -A && git commit -q -m "work on $BIDE_ITEM"
   evidence:
@@ -158,5 +168,39 @@ func committed(t *testing.T, store cluster.Store, home home) {
 	}
 	if text := p.git("show", "main:list", "main:notes.txt"); text != "i0.txt\ni1.txt\ni2.txt\nprepared" {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestMergeOfARunThatIsNotAtItsEnd: as on one machine, what has ended of a map that was stopped is merged, and
+// the status is 3; a run that failed in a step of its own is refused.
+func TestMergeOfARunThatIsNotAtItsEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlaceOf(t, "commit.yml", committing, 3, nil)
+	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, time.Hour)
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.Interrupted {
+		t.Fatalf("%s: %s", got, p.why())
+	}
+	status, text := newHome(t, p.store).bide("worktree merge " + p.run + " --path " + p.dir)
+	if status != 3 || !strings.Contains(text, "was interrupted: 1 item has no end yet, so the exit status is 3") {
+		t.Errorf("exit status %d: %s", status, text)
+	}
+	got := strings.Split(p.git("log", "--no-merges", "--format=%s", "main"), "\n")
+	slices.Sort(got)
+	if want := "start|work on i0|work on i2"; strings.Join(got, "|") != want {
+		t.Errorf("commits: %q, want %q", got, want)
+	}
+
+	p = newPlaceOf(t, "commit.yml", strings.Replace(committing, "${map.total}\"", "${map.total}\"; exit 1", 1), 2, nil)
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.Failed {
+		t.Fatalf("%s: %s", got, p.why())
+	}
+	status, text = newHome(t, p.store).bide("worktree merge " + p.run + " --path " + p.dir)
+	if status != 1 || !strings.Contains(text, "has failed in its step reduce[0]: nothing is merged") {
+		t.Errorf("exit status %d: %s", status, text)
+	}
+	if got := p.git("log", "--format=%s", "main"); got != "start" {
+		t.Errorf("commits: %q", got)
 	}
 }

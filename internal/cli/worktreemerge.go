@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/spf13/cobra"
 )
@@ -37,9 +38,9 @@ same way, one after another; branches of failed items stay, and so does a branch
 that meets a conflict. Where work of failed items stays, it says so and ends with
 3. Without RUN, it is the newest run of this directory.
 
-A running run is refused, and so is one that was interrupted in a step of its own:
-"bide resume" continues it. Of a run that was interrupted in its map it merges what
-has ended, and ends with 3.
+A running run is refused, and so is one that was interrupted, or has failed, in a
+step of its own: "bide resume" continues it. Of one that was interrupted, or has
+failed, in its map it merges what has ended, and ends with 3.
 
 If the run has a merge queue (merge_queue), its verify runs first on the merge with
 the branch as it is now, unless it passed on the same files before. If it fails,
@@ -83,7 +84,7 @@ type merged struct {
 	Aside []string `json:"aside,omitempty"`
 	// Remade says that the worktree of the run was gone: what was uncommitted in it is lost.
 	Remade bool `json:"remade,omitempty"`
-	// Interrupted says of a run that was interrupted what it has not done yet.
+	// Interrupted says of a run that was interrupted, or has failed, what it has not done yet.
 	Interrupted string `json:"interrupted,omitempty"`
 
 	done []int // positions, from 1, of the items that have nothing left to merge
@@ -104,7 +105,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 	record := func(*merged, error) error { return nil }
 	already := func() (bool, error) { return false, nil }
 	letters := false      // the run has dead letters
-	interrupted := ""     // what an interrupted run has not done yet
+	interrupted := ""     // what a run that is not at its end has not done yet
 	var left journal.Left // with a command, work of the run still has to be merged
 	var items []journal.Result
 	var done map[string]bool
@@ -117,11 +118,15 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		busy, berr := r.InUse()
 		sum, serr := r.Summary(ctx)
 		left, letters = sum.Left, sum.Items.DeadLettered > 0
-		if err := errors.Join(err, berr, serr, r.Close()); err != nil {
+		state, terr := r.State(ctx)
+		if err := errors.Join(err, berr, serr, terr, r.Close()); err != nil {
 			return err
 		}
 		if busy {
 			return fmt.Errorf("run %s is running: its work is merged when it has ended", id)
+		}
+		if interrupted, err = cutShort(id, state, state.Finished.IsZero()); err != nil {
+			return err
 		}
 		if _, err := bring(ctx, st, id, o.dir); err != nil {
 			return err
@@ -153,7 +158,17 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 			return nil
 		}
 		already = func() (bool, error) { return mergedAlready(ctx, j, left) }
-		if interrupted, err = cutShort(ctx, j); err != nil {
+		state, err := j.State(ctx)
+		if err != nil {
+			return err
+		}
+		killed := state.Finished.IsZero()
+		if killed {
+			if _, err := proc.ReapOrphans(j.ProcDir()); err != nil {
+				return fmt.Errorf("processes of the run's former life: %w", err)
+			}
+		}
+		if interrupted, err = cutShort(id, state, killed); err != nil {
 			return err
 		}
 		tree.Root, tree.Began = gitwork.Root(st.RunDir(id), id), j.Header().Started
@@ -300,34 +315,38 @@ func (m *merged) note(waited bool, wrong error) *event.Event {
 	return &note
 }
 
-// cutShort ends the processes that an interrupted run has left, and says what the run has not done yet;
-// "" of one that has ended. It refuses a run outside of its map: its branch may have half of what one of
-// its steps does, and without the worktree no resume takes that back.
-func cutShort(ctx context.Context, j *journal.Journal) (lacks string, err error) {
-	state, err := j.State(ctx)
-	if err != nil || !state.Finished.IsZero() {
-		return "", err
-	}
-	if _, err := proc.ReapOrphans(j.ProcDir()); err != nil {
-		return "", fmt.Errorf("processes of the run's former life: %w", err)
+// cutShort says what a run that was interrupted, or has failed, has not done yet; "" of another. It refuses
+// such a run where a step of its own has not ended well: its branch may have half of what that step does, and
+// without the worktree no resume takes that back. killed says that the last life of the run has no end: a step
+// may have begun then whose start is not on record.
+func cutShort(id string, state *journal.State, killed bool) (lacks string, err error) {
+	what := "was interrupted"
+	switch {
+	case killed:
+	case state.Status == event.Failed:
+		what = "has failed"
+	case state.Status != event.Interrupted:
+		return "", nil
 	}
 	at := ""
 	for _, path := range slices.Sorted(maps.Keys(state.Steps)) {
-		if !state.Steps[path].Over() && (at == "" || len(path) < len(at)) {
+		if !gitwork.IsCheck(path) && !step.TakenOver(state.Steps[path]) && (at == "" || len(path) < len(at)) {
 			at = path
 		}
 	}
-	switch {
+	_, mapped := state.Phases["map"]
+	switch n := state.Items.Counts().Pending; {
 	case at != "":
 		at = "in its step " + at
-	case state.Phase == "map":
-		n := state.Items.Counts().Pending
-		return fmt.Sprintf("run %s was interrupted: %s %s no end yet", shortRun(j.Run()), diag.Count(n, "item"), diag.Plural(n, "has", "have")), nil
-	default:
+	case killed && state.Phase != "map":
 		at = "between its steps"
+	case mapped && n > 0:
+		return fmt.Sprintf("run %s %s: %s %s no end yet", shortRun(id), what, diag.Count(n, "item"), diag.Plural(n, "has", "have")), nil
+	default:
+		return fmt.Sprintf("run %s %s: what its steps have done is merged, and it is not at its end", shortRun(id), what), nil
 	}
-	return "", fmt.Errorf("run %s was interrupted %s: nothing is merged\n  to continue it, and merge its work at its end: bide resume %[1]s\n"+
-		"  to merge the commits that it has, as they are: git merge --no-ff bide/%[3]s", shortRun(j.Run()), at, j.Run())
+	return "", fmt.Errorf("run %s %s %s: nothing is merged\n  to continue it, and merge its work at its end: bide resume %[1]s\n"+
+		"  to merge the commits that it has, as they are: git merge --no-ff bide/%[4]s", shortRun(id), what, at, id)
 }
 
 // unmergedItems returns the results of items that succeeded and have their work in a branch,

@@ -66,7 +66,8 @@
 //
 //   - origin, the first one: the repository as it was where the run was started;
 //   - standing: the run's own worktree, with what is uncommitted there. A home task adds one
-//     after each of its steps, before the end of the step is recorded, and before the map;
+//     after each of its steps, with the name of the step, before the end of the step is
+//     recorded, and before the map. Another machine takes back what a failed step committed;
 //   - merged: the run's branch has the work of an item;
 //   - kept: a branch with work of an item that is not merged;
 //   - life, closed: a life of the run has begun, or a log is over. A writer of an earlier life,

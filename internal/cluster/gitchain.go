@@ -27,6 +27,8 @@ type gitEntry struct {
 	// top of it, with what is uncommitted in the run's worktree.
 	Tip      string `json:"tip,omitempty"`
 	Snapshot string `json:"snapshot,omitempty"`
+	// Step is the step of the run that has ended in its worktree; "" for none.
+	Step string `json:"step,omitempty"`
 	// Item and Attempt say whose work is merged. Gone are the uncommitted files of the
 	// run's worktree that the merge deletes.
 	Item    int    `json:"item,omitempty"`

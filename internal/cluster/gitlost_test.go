@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +241,48 @@ func resumedElsewhere(t *testing.T, s *setting) {
 	s.eachOnce(run, n)
 	for id, times := range s.ran() {
 		equal(t, id, times, 1)
+	}
+}
+
+// TestACommitOfAFailedStepElsewhere: a step of the run that failed when it had committed is run again by a
+// machine that has seen nothing of the run. As on one machine, it finds its changes uncommitted, and what
+// was merged before it stays.
+func TestACommitOfAFailedStepElsewhere(t *testing.T) {
+	t.Parallel()
+	const fails = "echo work >> work.txt; git add -A; git commit -qm work || { echo twice >> %[1]s; exit 1; }; echo more > more.txt; test -e %[2]s"
+	for name, text := range map[string]string{
+		"setup":  "setup:\n  - shell: echo before > before.txt\n  - shell: " + fails + "\n",
+		"reduce": "setup:\n  - shell: echo before > before.txt\nreduce:\n  - shell: " + fails + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSetting(t)
+			s.repository(map[string]string{"items.jsonl": itemsText(2)})
+			run := s.submitGit("name: fails\nmode: mapreduce\nmap:\n  input: items.jsonl\n  agent_template:\n    - shell: echo $BIDE_ITEM > $BIDE_ITEM.txt; git add -A; git commit -qm $BIDE_ITEM\n" +
+				fmt.Sprintf(text, s.outside("twice"), s.outside("mended")))
+			if status := s.drive(run); status != event.Failed {
+				t.Fatalf("%s: %+v", status, s.events(run))
+			}
+			if err := os.WriteFile(s.outside("mended"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.driveGit(run); status != event.Succeeded {
+				for _, e := range s.events(run) {
+					t.Log(e.Type, e.Step, e.Item, e.Status, e.Message)
+				}
+				t.Fatal(status)
+			}
+			s.mergeHome(run)
+			files, subjects := s.content()
+			delete(files, "items.jsonl")
+			equal(t, "files", files, map[string]string{"before.txt": "before", "i0.txt": "i0", "i1.txt": "i1", "more.txt": "more", "work.txt": "work\nwork"})
+			if n := slices.Index(subjects, "work|Ada"); n < 0 || slices.Contains(subjects[n+1:], "work|Ada") {
+				t.Errorf("commits: %q", subjects)
+			}
+			if _, err := os.Stat(s.outside("twice")); err == nil {
+				t.Error("the step had nothing to commit")
+			}
+		})
 	}
 }
 

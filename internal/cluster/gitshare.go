@@ -82,10 +82,15 @@ func (c *gitCopy) take(e gitEntry) {
 	case gitStanding:
 		c.begun = true
 		s.Tip, s.Head, s.Snapshot, s.Moves = e.Tip, e.Tip, e.Snapshot, nil
+		s.Marks = append(s.Marks, worktree.Mark{Commit: e.Tip, Step: e.Step})
 	case gitMerged:
 		c.begun = true
 		s.Moves = append(s.Moves, worktree.Move{From: s.Tip, To: e.Tip, Gone: e.Gone})
-		s.Tip, c.merged[e.Item] = e.Tip, e
+		s.Tip, s.Merged, c.merged[e.Item] = e.Tip, e.Tip, e
+		if n := len(s.Marks); n > 0 && s.Marks[n-1].Step == "" {
+			s.Marks = s.Marks[:n-1]
+		}
+		s.Marks = append(s.Marks, worktree.Mark{Commit: e.Tip})
 	case gitKept:
 		c.kept[e.Branch] = e.Commit
 	}
@@ -253,13 +258,13 @@ func (g *gitShare) untilAdded(ctx context.Context, add func() error) error {
 }
 
 // Standing adds the state of the run's own worktree.
-func (g *gitShare) Standing(ctx context.Context) error {
+func (g *gitShare) Standing(ctx context.Context, step string) error {
 	tip, snapshot, err := g.run.Standing(ctx)
 	if err != nil {
 		return err
 	}
 	return g.untilAdded(ctx, func() error {
-		return g.add(ctx, g.log(0), gitEntry{Kind: gitStanding, Tip: tip, Snapshot: snapshot}, tip, snapshot)
+		return g.add(ctx, g.log(0), gitEntry{Kind: gitStanding, Tip: tip, Snapshot: snapshot, Step: step}, tip, snapshot)
 	})
 }
 

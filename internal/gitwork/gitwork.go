@@ -308,7 +308,7 @@ func (g *Work) tellRemade() error {
 	}
 	var ended []string
 	for path, rec := range g.Steps {
-		if step.TakenOver(rec) && rec.Status != event.Skipped && !checks(path) && !(g.Tree.Frozen() && strings.HasPrefix(path, "setup")) {
+		if step.TakenOver(rec) && rec.Status != event.Skipped && !IsCheck(path) && !(g.Tree.Frozen() && strings.HasPrefix(path, "setup")) {
 			ended = append(ended, path)
 		}
 	}
@@ -326,13 +326,13 @@ func (g *Work) tellRemade() error {
 // Safe syncs what a step did in a worktree of the run, and marks the commit that the run's
 // own worktree was at.
 func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
-	if p.Index == 0 && !checks(path) {
+	if p.Index == 0 && !IsCheck(path) {
 		if err := g.Tree.Mark(ctx, path); err != nil {
 			return err
 		}
 	}
 	if p.Index == 0 && g.Shared != nil {
-		return g.Shared.Standing(ctx)
+		return g.Shared.Standing(ctx, path)
 	}
 	return g.Repo.Sync(ctx)
 }
@@ -345,7 +345,7 @@ func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord, killed bool) error {
 	cut, failed := killed, killed
 	for path, rec := range steps {
-		if !checks(path) {
+		if !IsCheck(path) {
 			cut, failed = cut || !rec.Over(), failed || !step.TakenOver(rec)
 		}
 	}
@@ -355,9 +355,9 @@ func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord, 
 	return g.Tree.Rewind(ctx, func(path string) bool { rec, ok := steps[path]; return ok && step.TakenOver(rec) }, !cut)
 }
 
-// checks reports whether the path of a step that belongs to no item is that of a check in a
+// IsCheck reports whether the path of a step that belongs to no item is that of a check in a
 // worktree that belongs to nobody.
-func checks(path string) bool {
+func IsCheck(path string) bool {
 	return strings.HasPrefix(path, "map.evidence.") || strings.HasPrefix(path, "merge_queue.verify")
 }
 
@@ -391,7 +391,7 @@ func (g *Work) Freeze(ctx context.Context) error {
 	if err := g.keepBeside(ctx); err != nil {
 		return err
 	}
-	return g.Shared.Standing(ctx)
+	return g.Shared.Standing(ctx, "")
 }
 
 // Drain removes the worktrees of agents that nothing needs any more, and brings the run's

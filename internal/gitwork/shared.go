@@ -24,8 +24,9 @@ type Shared interface {
 	// Merge adds the merge of an item, and the commit that was checked for it; "" for none.
 	// No other merge is made here at that time.
 	Merge(ctx context.Context, index, attempt int, m worktree.Move, checked string) error
-	// Standing adds the state of the run's own worktree.
-	Standing(ctx context.Context) error
+	// Standing adds the state of the run's own worktree. step is the step that has ended
+	// there; "" for none.
+	Standing(ctx context.Context, step string) error
 	// Keep adds a branch of an item with work that is not merged.
 	Keep(ctx context.Context, index int, branch, commit string) error
 	// LeftOut are the files that were uncommitted where the run was started.
@@ -101,7 +102,7 @@ func (g *Work) tellBeside(ctx context.Context) error {
 // mergeShared ends the git work of a run that many machines share. None of them has the
 // user's branch.
 func (g *Work) mergeShared(ctx context.Context, ahead bool, items, nowhere int) error {
-	if err := g.Shared.Standing(ctx); err != nil {
+	if err := g.Shared.Standing(ctx, ""); err != nil {
 		return fmt.Errorf("the work of the run: %w", err)
 	}
 	if nowhere > 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/retry/driver"
@@ -94,7 +95,7 @@ const (
 func (r StopReason) Text(maxFailures int, threshold float64) string {
 	switch r {
 	case ByMaxFailures:
-		return fmt.Sprintf("%d items have failed for good (max_failures: %d)", maxFailures, maxFailures)
+		return fmt.Sprintf("%s %s failed for good (max_failures: %d)", diag.Count(maxFailures, "item"), diag.Plural(maxFailures, "has", "have"), maxFailures)
 	case ByFailureThreshold:
 		return fmt.Sprintf("the rate of failed items has reached %.4g (failure_threshold)", threshold)
 	case ByFirstFailure:

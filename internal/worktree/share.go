@@ -76,11 +76,17 @@ type Standing struct {
 	Base   string // the commit that it started from
 	Target string // the branch that the user was on; "" for none
 	Tip    string // of its branch; "" where only its items have branches
+	Merged string // the last merge of an item into it; "" for none
 	// Head and Snapshot are the last results of Standing for its worktree; "" if nobody has
 	// asked. Moves are the merges since then.
 	Head, Snapshot string
 	Moves          []Move
+	Marks          []Mark // of its worktree
 }
+
+// Mark is a commit that a worktree was at when a step ended there. A mark without a step
+// always counts for [Tree.Rewind].
+type Mark struct{ Commit, Step string }
 
 // Standing gives the tip of the run's branch, and a commit on top of it that has what is
 // uncommitted in its worktree. Both are the tip if nothing is uncommitted.
@@ -103,12 +109,21 @@ func (r *Repo) Carry(ctx context.Context, id string, s Standing) error {
 	}
 	run := &Run{ID: id}
 	run.Tree = r.tree("", runBranch(id))
+	if s.Merged != "" && s.Tip != "" {
+		if in, err := r.isAncestor(ctx, s.Merged, s.Tip); err != nil {
+			return err
+		} else if !in { // a step has rewritten the history without it
+			s.Merged = ""
+		}
+	}
 	return r.locked(ctx, func() error {
 		var all strings.Builder
 		set := func(ref, commit string) { fmt.Fprintf(&all, "update %s %s\n", ref, commit) }
 		if s.Tip != "" {
 			set("refs/heads/"+run.Branch, s.Tip)
-			set(privateRef(id, "tip"), s.Tip)
+			if s.Merged != "" {
+				set(privateRef(id, "tip"), s.Merged)
+			}
 		}
 		set(privateRef(id, "start"), s.Base)
 		if s.Head != "" {
@@ -125,6 +140,14 @@ func (r *Repo) Carry(ctx context.Context, id string, s Standing) error {
 		}
 		for _, m := range s.Moves {
 			if err := run.noteGone(ctx, m.To, goneOf(m.Gone)); err != nil {
+				return err
+			}
+		}
+		if err := run.unmark(); err != nil {
+			return err
+		}
+		for _, m := range s.Marks {
+			if err := run.markAt(m.Commit, m.Step); err != nil {
 				return err
 			}
 		}
@@ -148,7 +171,7 @@ func (r *Repo) Bring(ctx context.Context, id string, s Standing) error {
 			return err
 		}
 	}
-	s.Head = "" // nobody continues here
+	s.Head, s.Marks = "", nil // nobody continues here
 	if s.Target != "" && s.Tip != "" {
 		if tip, err := r.commit(ctx, r.dir, "refs/heads/"+s.Target); err != nil || tip == "" {
 			return errors.Join(err, fmt.Errorf("%s has no branch %s, from which the run started", r.dir, s.Target))
