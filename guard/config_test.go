@@ -204,7 +204,8 @@ func TestImpossibleSettings(t *testing.T) {
 // Layers that cannot be are errors of New too.
 func TestImpossibleLayers(t *testing.T) {
 	for name, layer := range map[string]guard.Layer{"nil": nil, "a nil breaker": (*circuit.Breaker)(nil), "a nil limit": (*limit.Limit)(nil), "Timeout(0)": guard.Timeout(0),
-		"Timeout(-1)": guard.Timeout(-1), "Observe(nil)": guard.Observe(nil), "Log(nil)": guard.Log(nil), "FallbackIf(nil)": guard.FallbackIf(nil), "Clock(nil)": guard.Clock(nil)} {
+		"Timeout(-1)": guard.Timeout(-1), "Observe(nil)": guard.Observe(nil), "Log(nil)": guard.Log(nil), "FallbackIf(nil)": guard.FallbackIf(nil), "Clock(nil)": guard.Clock(nil),
+		"Concurrency(0)": limit.Concurrency(0), "Concurrency(-1)": limit.Concurrency(-1), "Rate(0)": limit.Rate(0, time.Second), "Rate in no time": limit.Rate(1, 0), "Rate in negative time": limit.Rate(1, -1)} {
 		if _, err := guard.New(retry.Policy{}, layer); err == nil || !strings.HasPrefix(err.Error(), "guard: layer 2: ") {
 			t.Errorf("%s: %v", name, err)
 		}

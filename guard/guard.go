@@ -86,7 +86,8 @@ func (observer) GuardLayer()   {}
 func (fallbackIf) GuardLayer() {}
 
 // Timeout ends the context of all that is within after d. The function is waited
-// for all the same, and a success after it is a success.
+// for all the same, and a success after it is a success. If d is not positive, [New]
+// returns an error.
 func Timeout(d time.Duration) Layer { return timeout(d) }
 
 // Observe tells f of every attempt, wait, refusal and end. f must be quick and

@@ -43,8 +43,8 @@ func Do(ctx context.Context, l *Limit, fn func(context.Context) error) error {
 }
 
 func (l *Limit) acquire(ctx context.Context) error {
-	if l == nil || l.id == 0 {
-		return errUnmade
+	if err := l.made(); err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

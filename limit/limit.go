@@ -84,6 +84,7 @@ const NoQueue = -1
 // or [Throttle], and is safe for concurrent use.
 type Limit struct {
 	id   uint64 // orders the limits of a set; 0: it was not made
+	bad  error  // why it was not made, if that is known
 	c    Config
 	kind kind
 
@@ -185,25 +186,46 @@ func Must(l *Limit, err error) *Limit {
 	return l
 }
 
-// Concurrency lets n attempts run at once. It panics if n is less than 1; [New]
-// returns an error in its place.
+// Concurrency lets n attempts run at once. If n is less than 1, the limit lets nothing
+// through: [Join], [Get], [Do] and guard.New return the error that [New] returns.
 func Concurrency(n int) *Limit {
 	if n == 0 { // in a Config 0 is no concurrency at all
-		panic(fmt.Errorf("limit: Concurrency is 0; it must be from 1 to %d", maxSlots))
+		return &Limit{bad: fmt.Errorf("limit: Concurrency is 0; it must be from 1 to %d", maxSlots)}
 	}
-	return Must(New(Config{Concurrency: n}))
+	return short(Config{Concurrency: n})
 }
 
-// Rate lets n attempts begin at once and then n in each per, evenly. It panics if
-// one of the two is not positive; [New] returns an error in its place.
+// Rate lets n attempts begin at once and then n in each per, evenly. If one of the two
+// is not positive, the limit lets nothing through: [Join], [Get], [Do] and guard.New
+// return the error that [New] returns.
 func Rate(n int, per time.Duration) *Limit {
 	switch { // in a Config 0 is no rate at all, or a second
 	case n == 0:
-		panic(errors.New("limit: Rate is 0; it must be positive"))
+		return &Limit{bad: errors.New("limit: Rate is 0; it must be positive")}
 	case per == 0:
-		panic(errors.New("limit: Per is 0s; it must be positive"))
+		return &Limit{bad: errors.New("limit: Per is 0s; it must be positive")}
 	}
-	return Must(New(Config{Rate: n, Per: per}))
+	return short(Config{Rate: n, Per: per})
+}
+
+// short returns the limit of a configuration, or one that was not made and says why.
+func short(c Config) *Limit {
+	l, err := New(c)
+	if err != nil {
+		return &Limit{bad: err}
+	}
+	return l
+}
+
+// made returns nil, or why the limit was not made.
+func (l *Limit) made() error {
+	switch {
+	case l == nil || l.id == 0 && l.bad == nil:
+		return errUnmade
+	case l.id == 0:
+		return l.bad
+	}
+	return nil
 }
 
 // Max returns how many attempts may run at once; 0 for a rate.

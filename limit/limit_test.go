@@ -245,21 +245,27 @@ func TestImpossibleLimits(t *testing.T) {
 			}
 		}
 	}
-	for name, f := range map[string]func(){
-		"Concurrency is 0;":  func() { limit.Concurrency(0) },
-		"Concurrency is -1;": func() { limit.Concurrency(-1) },
-		"Rate is 0;":         func() { limit.Rate(0, sec) },
-		"Per is 0s;":         func() { limit.Rate(1, 0) },
-		"Per is -1s;":        func() { limit.Rate(1, -sec) },
+	for name, l := range map[string]*limit.Limit{
+		"Concurrency is 0; it must be from 1 to":  limit.Concurrency(0),
+		"Concurrency is -1; it must be from 1 to": limit.Concurrency(-1),
+		"Rate is 0; it must be positive":          limit.Rate(0, sec),
+		"Rate is -2; it must be positive":         limit.Rate(-2, sec),
+		"Per is 0s; it must be positive":          limit.Rate(1, 0),
+		"Per is -1s; it must be positive":         limit.Rate(1, -sec),
 	} {
-		func() {
-			defer func() {
-				if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), name+" it must be") {
-					t.Errorf("%q is not in the panic %v", name, err)
-				}
-			}()
-			f()
-		}()
+		_, joined := limit.Join(limit.Concurrency(1), l)
+		called := limit.Do(t.Context(), l, func(context.Context) error {
+			t.Errorf("%s: it lets a call through", name)
+			return nil
+		})
+		for _, err := range []error{joined, called} {
+			if err == nil || !strings.Contains(err.Error(), "limit: "+name) {
+				t.Errorf("%q is not in the error %v", name, err)
+			}
+		}
+		if l.Max() != 0 || l.InUse() != 0 || l.Waiting() != 0 {
+			t.Errorf("%s: it has slots", name)
+		}
 	}
 	for _, l := range []*limit.Limit{nil, new(limit.Limit)} {
 		if _, err := limit.Join(l); err == nil || !strings.Contains(err.Error(), "make it with New") {

@@ -47,8 +47,8 @@ func Join(limits ...*Limit) (Set, error) {
 	var problems []error
 	var s Set
 	for _, l := range limits {
-		if l == nil || l.id == 0 {
-			problems = append(problems, errUnmade)
+		if err := l.made(); err != nil {
+			problems = append(problems, err)
 		} else if len(s) > 0 && l.c.Clock != s[0].c.Clock {
 			problems = append(problems, fmt.Errorf("limit: %s and %s are on different clocks; give both the same", s[0], l))
 		} else if !slices.Contains(s, l) {
