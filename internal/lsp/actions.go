@@ -17,7 +17,7 @@ import (
 const quickFix = "quickfix"
 
 var (
-	meant    = pattern.Lazy(`did you mean "([^"]+)"(?: instead of "([^"]+)")?`)
+	meant    = pattern.Lazy(`did you mean "([^"]+)"(?: (?:instead of|where it says) "([^"]+)")?`)
 	imported = pattern.Lazy(`write "use ([A-Za-z0-9_.-]+)"`)
 	// named finds the words that a message is about: quoted, or at its end.
 	named = pattern.Lazy(`"([^"]+)"|'([^']+)'|: ([^\s;,"]+)|([^\s]+)$`)

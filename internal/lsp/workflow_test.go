@@ -127,6 +127,25 @@ func TestFixesWithValues(t *testing.T) {
 	}
 }
 
+// TestFixesOfAMap: what a map is said to lack is written in the place of the key that is meant.
+func TestFixesOfAMap(t *testing.T) {
+	c, uri := workflowSession(t, "")
+	const text = "map:\n  over: items.json\n  steps:\n    - shell: make\n  parallel: 3\n"
+	c.write(uri, text)
+	d := &document{}
+	d.setText(text)
+	for _, f := range []struct{ key, want string }{{"over", "input"}, {"steps", "agent_template"}, {"parallel", "max_parallel"}} {
+		at := d.position(strings.Index(text, f.key))
+		var got []string
+		for _, a := range decode[[]codeAction](t, c.ask("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": textRange{at, at}})) {
+			got = append(got, a.Title, applied(t, text, a.Edit.Changes[uri]))
+		}
+		if want := []string{"Write " + f.want + " instead of " + f.key, strings.Replace(text, f.key, f.want, 1)}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", f.key, got, want)
+		}
+	}
+}
+
 // TestFixesOfOneKey: two fixes that write the same key into one map are one fix, or only the
 // first is offered; no key is there twice, whichever fixes are applied.
 func TestFixesOfOneKey(t *testing.T) {
