@@ -154,7 +154,7 @@ func (c WidthChange) String() string {
 	case width.Looked:
 		why = fmt.Sprintf("as before; where fewer run, items take %s", unloaded)
 	default:
-		return fmt.Sprintf("%s at once to begin with", diag.Count(c.To, "item"))
+		return fmt.Sprintf("at most %s at once to begin with", diag.Count(c.To, "item"))
 	}
 	return fmt.Sprintf("%s at once, %d before: %s", diag.Count(c.To, "item"), c.From, why)
 }
