@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -43,8 +44,10 @@ var foreignNames = map[string]foreign{
 // foreignExtensions are the extensions of files of other tools.
 var foreignExtensions = map[string]foreign{
 	".mk": {"a makefile", inComingFrom}, ".just": {"a justfile", inComingFrom}, ".groovy": {"a Jenkinsfile", asSteps},
-	".sh": {"a script", asCommand}, ".bash": {"a script", asCommand}, ".py": {"a script", asCommand}, ".js": {"a script", asCommand}, ".ts": {"a script", asCommand}, ".rb": {"a script", asCommand}, ".pl": {"a script", asCommand},
 }
+
+// aScript is what a script of another program is.
+var aScript = foreign{"a script", asCommand}
 
 // ofAnotherTool says which other tool a file belongs to, so that no workflow can be read from it;
 // the zero value if it may belong to bide, Prodigy or GitHub.
@@ -56,10 +59,12 @@ func ofAnotherTool(path string, text []byte) foreign {
 	switch f, ok := foreignExtensions[filepath.Ext(base)]; {
 	case ok:
 		return f
+	case slices.Contains(dataflow.ScriptExtensions, filepath.Ext(base)):
+		return aScript
 	case isCrontab(text):
 		return foreignNames["crontab"]
 	case bytes.HasPrefix(text, []byte("#!")):
-		return foreignExtensions[".sh"]
+		return aScript
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {

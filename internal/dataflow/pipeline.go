@@ -59,6 +59,9 @@ func (p *Pipeline) kind(callee string) string {
 // ManifestName is the file of modules beside a pipeline.
 const ManifestName = "modules.yml"
 
+// ScriptExtensions are the extensions of scripts of other programs.
+var ScriptExtensions = []string{".sh", ".bash", ".py", ".js", ".ts", ".rb", ".pl"}
+
 // IsPipeline reports whether a file is a pipeline and not a workflow: by its
 // name or, where that does not tell, by its first line that is no comment; where
 // that is NAME = VALUE, as in many files, a line of it has to begin with out. A
@@ -68,6 +71,9 @@ func IsPipeline(path string) bool {
 	case ".cst":
 		return true
 	case ".yml", ".yaml", ".json":
+		return false
+	}
+	if slices.Contains(ScriptExtensions, filepath.Ext(path)) {
 		return false
 	}
 	f, err := os.Open(path)
