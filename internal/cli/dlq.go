@@ -145,7 +145,7 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 		return err
 	}
 	return o.reading(o.id, func(r *journal.Reader) error {
-		if err := filter.check(ctx, r); err != nil {
+		if err := filter.check(ctx, r, o.tell); err != nil {
 			return err
 		}
 		p := o.palette(o.out)
@@ -288,14 +288,14 @@ func (o *dlqRetryOptions) itemFirst(ctx context.Context) error {
 	if len(o.id) >= minRun {
 		err = o.reading(o.id, func(*journal.Reader) error { return nil })
 	}
-	if run, it := o.itemInstead(ctx, o.id, runArgs["bide dlq retry"], err); run != "" {
+	if run, it, exact := o.itemInstead(ctx, o.id, runArgs["bide dlq retry"], err); run != "" && exact {
 		o.id, o.letters.items = run, append(o.letters.items, it.ID)
 		return nil
 	}
 	if len(o.id) < minRun {
 		return nil
 	}
-	return err
+	return o.orItem(ctx, o.id, runArgs["bide dlq retry"], err)
 }
 
 // minRun is how many characters of the id of a run dlq retry takes for one before it looks for
@@ -317,14 +317,14 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	var data, was map[int]json.RawMessage // of the edited item
 	err = o.reading(o.id, func(r *journal.Reader) error {
 		o.id = r.Run()
-		if err := filter.check(ctx, r); err != nil || o.edited == "" {
+		if err := filter.check(ctx, r, o.tell); err != nil || o.edited == "" {
 			return err
 		}
 		data, was, err = o.editedItem(ctx, r)
 		return err
 	})
 	if err != nil {
-		return o.orItem(ctx, o.id, err)
+		return o.orItem(ctx, o.id, runArgs["bide dlq retry"], err)
 	}
 	begins := func(now map[int]json.RawMessage) error {
 		if o.json || o.quiet {
@@ -352,7 +352,9 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, letters.ErrNoDeadLetters):
 		if len(filter.ids) == 1 && filter.expr == nil && filter.older == 0 {
-			return o.reading(o.id, func(r *journal.Reader) error { return noLetter(ctx, r, filter.ids[0], o.letters.items[0]) })
+			return o.reading(o.id, func(r *journal.Reader) error {
+				return noLetter(ctx, r, filter.ids[0], o.letters.items[0], "bide dlq retry --item")
+			})
 		}
 		if len(filter.ids) == 0 && filter.expr == nil && filter.older == 0 {
 			return o.nothingToRetry(ctx)
@@ -554,7 +556,7 @@ func (o *dlqPurgeOptions) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	if err := filter.check(ctx, &j.Reader); err != nil {
+	if err := filter.check(ctx, &j.Reader, o.tell); err != nil {
 		return err
 	}
 	out := struct {

@@ -69,10 +69,15 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 	return i, nil
 }
 
+// item is the work item of a dead letter.
+func (i *letterInfo) item() event.Item {
+	return event.Item{Index: i.place, ID: i.Item, Data: i.Data}
+}
+
 // names are the names of an item for a person: its name, or its id with the label from the
 // file.
 func (i *letterInfo) names() (name, label string) {
-	name, label = oneLine(event.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name()), oneLine(i.Label)
+	name, label = oneLine(i.item().Name()), oneLine(i.Label)
 	if label == "" || label == name || label == visible(i.Item) {
 		return name, ""
 	}
@@ -223,8 +228,8 @@ func eachLetter(ctx context.Context, r *journal.Reader, f letterFilter, each fun
 }
 
 // check reports what the filter names and the run does not have.
-func (f letterFilter) check(ctx context.Context, r *journal.Reader) error {
-	if err := resolveItems(ctx, r, f.ids); err != nil {
+func (f letterFilter) check(ctx context.Context, r *journal.Reader, tell func(string, ...any)) error {
+	if err := resolveItems(ctx, r, tell, f.ids); err != nil {
 		return err
 	}
 	return checkNames(ctx, r, f)

@@ -131,7 +131,7 @@ ITEM is the item's id, what it is called in lists, or its index, from 0. Without
 
 func (o *dlqShowOptions) run(ctx context.Context) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
-		id, err := resolveItem(ctx, r, o.item)
+		id, err := resolveItem(ctx, r, o.tell, o.item)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (o *dlqShowOptions) run(ctx context.Context) error {
 			return err
 		}
 		if s == nil {
-			return noLetter(ctx, r, id, o.item)
+			return noLetter(ctx, r, id, o.item, showLetter)
 		}
 		if err := s.fill(ctx, r); err != nil {
 			return err
@@ -177,7 +177,7 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 		return err
 	}
 	s.Logs = append(s.Logs, files...)
-	id := diag.ShellWord(s.Item)
+	id := diag.ShellWord(itemWord(ctx, r, s.item()))
 	s.Commands = []string{
 		"bide logs " + s.Run + " --item " + id,
 		"bide events " + s.Run + " --item " + id,
@@ -192,8 +192,9 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 	return nil
 }
 
-// noLetter says why an item is no dead letter, which the user named with a word.
-func noLetter(ctx context.Context, r *journal.Reader, id, word string) error {
+// noLetter says why an item is no dead letter, which the user named with a word. instead is the
+// command that takes another item in its place.
+func noLetter(ctx context.Context, r *journal.Reader, id, word, instead string) error {
 	it, _, err := findItem(ctx, r, id)
 	if err != nil {
 		return err
@@ -203,7 +204,7 @@ func noLetter(ctx context.Context, r *journal.Reader, id, word string) error {
 		return err
 	}
 	rec := st.Items.At(it.Index)
-	meant, err := letterCalled(ctx, r, word)
+	meant, err := letterCalled(ctx, r, word, instead)
 	if err != nil {
 		return err
 	}
@@ -211,50 +212,30 @@ func noLetter(ctx context.Context, r *journal.Reader, id, word string) error {
 		meant = "; or " + meant
 	}
 	return usagef("item %s of run %s is no dead letter: its status is %s, after %s; see `bide events %s --item %s`%s", visible(it.Name()), shortRun(r.Run()),
-		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id), meant)
+		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(itemWord(ctx, r, it)), meant)
 }
 
+// showLetter is the command that shows a dead letter.
+const showLetter = "bide dlq show"
+
 // letterCalled proposes the dead letter whose data matches what the user wrote for an id, or
-// the only one whose name has it, as in/f37.txt has 37; "" if there is none.
-func letterCalled(ctx context.Context, r *journal.Reader, id string) (meant string, err error) {
-	var called, within []string
+// the only one whose name has it, as in/f37.txt has 37, with a command; "" if there is none.
+func letterCalled(ctx context.Context, r *journal.Reader, id, command string) (meant string, err error) {
+	var called, within []event.Item
 	err = eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
 		name, _ := i.names()
-		text := fmt.Sprintf("is %s meant? bide dlq show %s", name, diag.ShellWord(visible(i.Item)))
 		switch {
 		case name == visible(i.Item)+" ("+visible(id)+")":
-			called = append(called, text)
-		case holdsWord(name, visible(id)):
-			within = append(within, text)
+			called = append(called, i.item())
+		case len(within) < 2 && holdsWord(name, visible(id)):
+			within = append(within, i.item())
 		}
 		return nil
 	})
-	switch {
-	case len(called) > 0:
-		return called[0], err
-	case len(within) == 1:
-		return within[0], err
+	if called = append(called, within...); err != nil || len(called) == 0 || len(called) == len(within) && len(within) > 1 {
+		return "", err
 	}
-	return "", err
-}
-
-// holdsWord reports whether a name has a word in it: a number that is no part of a longer
-// number, or a text.
-func holdsWord(name, word string) bool {
-	digit := func(s string, at int) bool { return at >= 0 && at < len(s) && '0' <= s[at] && s[at] <= '9' }
-	for from := 0; word != ""; {
-		at := strings.Index(name[from:], word)
-		if at < 0 {
-			return false
-		}
-		at += from
-		end := at + len(word)
-		if !(digit(word, 0) && digit(name, at-1)) && !(digit(word, len(word)-1) && digit(name, end)) {
-			return true
-		}
-		from = at + 1
-	}
-	return false
+	return fmt.Sprintf("is %s meant? %s %s", visible(called[0].Name()), command, diag.ShellWord(visible(itemWord(ctx, r, called[0])))), nil
 }
 
 func (o *dlqShowOptions) printLetter(s *letterShown) error {
@@ -425,7 +406,7 @@ func (o *dlqExportOptions) run(ctx context.Context) error {
 		return err
 	}
 	return o.reading(o.id, func(r *journal.Reader) error {
-		if err := filter.check(ctx, r); err != nil {
+		if err := filter.check(ctx, r, o.tell); err != nil {
 			return err
 		}
 		n := 0
@@ -525,7 +506,7 @@ func (o *dlqStatsOptions) run(ctx context.Context) error {
 		return err
 	}
 	return o.reading(o.id, func(r *journal.Reader) error {
-		if err := filter.check(ctx, r); err != nil {
+		if err := filter.check(ctx, r, o.tell); err != nil {
 			return err
 		}
 		s := letterStats{Run: r.Run()}

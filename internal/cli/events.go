@@ -66,7 +66,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 	}
 	filter := journal.EventFilter{Step: o.step, Types: value.Map(types, func(t string) event.Type { return event.Type(t) })}
 	return o.reading(o.id, func(r *journal.Reader) error {
-		if filter.Item, err = resolveItem(ctx, r, o.item); err != nil {
+		if filter.Item, err = resolveItem(ctx, r, o.tell, o.item); err != nil {
 			return err
 		}
 		p, names, width := o.palette(o.out), namesIn(ctx, r), o.columns(o.out)

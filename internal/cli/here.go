@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -104,7 +105,7 @@ func (a *app) withRun(cmd *cobra.Command, arg runArg, args []string) ([]string, 
 		return nil, usagef("there is no run %s, of this directory or another", arg.what)
 	case missing && arg.changes && m.other:
 		run := shortRun(m.ID)
-		return nil, usagef("there is no run of this directory%s; the newest of another one is %s (%s, in %s): %s %s", spaced(arg.what), run, visible(m.title()), visible(m.Dir), cmd.CommandPath(), run+givenFlags(cmd))
+		return nil, usagef("there is no run of this directory%s; the newest of another one is %s: %s %s", spaced(arg.what), m.called(true), cmd.CommandPath(), run+givenFlags(cmd))
 	}
 	a.tellRun(cmd, arg, m)
 	if missing {
@@ -121,6 +122,19 @@ type meantRun struct {
 }
 
 func (m meantRun) title() string { return titleOf(m.Summary) }
+
+// called names the run: its id, and what is known of it, with its directory if that is asked
+// for. Of a run whose journal cannot be read, nothing is known.
+func (m meantRun) called(where bool) string {
+	about := []string{visible(m.title())}
+	if where && m.Dir != "" {
+		about = append(about, "in "+visible(m.Dir))
+	}
+	if about = slices.DeleteFunc(about, func(s string) bool { return s == "" }); len(about) == 0 {
+		return shortRun(m.ID) + ", which cannot be read"
+	}
+	return shortRun(m.ID) + " (" + strings.Join(about, ", ") + ")"
+}
 
 // meant finds the run that the user means by "", "last" or "last-N". For "" it is the newest
 // run of this directory that suits the command, for last-N the one that is N before the
@@ -192,15 +206,14 @@ func (a *app) tellRun(cmd *cobra.Command, arg runArg, m meantRun) {
 		f := cmd.Flags().Lookup(name)
 		return f != nil && f.Value.String() == "true"
 	}
-	run := shortRun(m.ID) + " (" + visible(m.title())
 	switch {
 	case flag("quiet"):
 	case m.other:
-		a.tell("this directory has no run; the newest of another one is taken: %s, in %s)", run, visible(m.Dir))
+		a.tell("this directory has no run; the newest of another one is taken: %s", m.called(true))
 	case m.older:
-		a.tell("the newest run of this directory %s is taken: %s)", arg.what, run)
+		a.tell("the newest run of this directory %s is taken: %s", arg.what, m.called(false))
 	case !arg.saysRun && !flag("json") && !flag("raw"):
-		a.tell("run %s)", run)
+		a.tell("run %s", m.called(false))
 	}
 }
 

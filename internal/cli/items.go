@@ -169,10 +169,83 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it event.Ite
 		return event.Item{}, "", usagef("%d items of run %s are called %s: name one by its id, %s, …", len(found), shortRun(r.Run()), visible(name),
 			strings.Join([]string{visible(found[0].ID), visible(found[1].ID)}, ", "))
 	}
+	part, err := itemWith(ctx, r, name)
+	if err != nil {
+		return event.Item{}, "", err
+	}
+	if part.Index > 0 {
+		return event.Item{}, fmt.Sprintf("; did you mean %q?", oneLine(part.Name())), nil
+	}
 	if hint := diag.DidYouMean(name, names); hint != "" && len(name) > 2 {
 		return event.Item{}, "; " + hint, nil
 	}
 	return event.Item{}, fmt.Sprintf("; it has %s", someOf(names)), nil
+}
+
+// itemWith is the only item whose name has a word in it, as csv/37.csv has 37; its Index is 0 if
+// there is none, or more than one. It looks at the first items of a long list.
+func itemWith(ctx context.Context, r *journal.Reader, word string) (only event.Item, err error) {
+	for from := 1; from <= nearAmong; {
+		list, err := r.Items(ctx, from, itemPage)
+		if err != nil || len(list) == 0 {
+			return only, err
+		}
+		for _, it := range list {
+			switch {
+			case !holdsWord(oneLine(it.Name()), word):
+			case only.Index > 0:
+				return event.Item{}, nil
+			default:
+				only = it
+			}
+		}
+		from = list[len(list)-1].Index + 1
+	}
+	return only, nil
+}
+
+// holdsWord reports whether a name has a word in it: a number that is no part of a longer
+// number, or a text.
+func holdsWord(name, word string) bool {
+	digit := func(s string, at int) bool { return at >= 0 && at < len(s) && '0' <= s[at] && s[at] <= '9' }
+	for from := 0; word != ""; {
+		at := strings.Index(name[from:], word)
+		if at < 0 {
+			return false
+		}
+		at += from
+		end := at + len(word)
+		if !(digit(word, 0) && digit(name, at-1)) && !(digit(word, len(word)-1) && digit(name, end)) {
+			return true
+		}
+		from = at + 1
+	}
+	return false
+}
+
+// itemWord is what a person writes for an item: its name, if that finds it, else its id.
+func itemWord(ctx context.Context, r *journal.Reader, it event.Item) string {
+	name := it.Name()
+	if name == it.ID || strings.HasPrefix(name, it.ID+" (") {
+		return it.ID
+	}
+	if found, _, err := findItem(ctx, r, name); err != nil || found.Index != it.Index {
+		return it.ID
+	}
+	return name
+}
+
+// tellIndex reports that a number was taken as the index of an item, if it is in the name of
+// another.
+func tellIndex(ctx context.Context, r *journal.Reader, tell func(string, ...any), word string, it event.Item) error {
+	if strings.Trim(word, "0123456789") != "" || holdsWord(oneLine(it.Name()), word) {
+		return nil
+	}
+	other, err := itemWith(ctx, r, word)
+	if err == nil && other.Index > 0 {
+		tell("%s is the index of item %s (the first is 0); for item %s write its name", word, visible(it.Name()), visible(other.Name()))
+	}
+	return err
 }
 
 // someOf lists the first of many names.
@@ -202,18 +275,18 @@ func labelled(ctx context.Context, r *journal.Reader, label string) (found []eve
 }
 
 // resolveItem is the id of the item that a person means; "" if there is none.
-func resolveItem(ctx context.Context, r *journal.Reader, name string) (string, error) {
+func resolveItem(ctx context.Context, r *journal.Reader, tell func(string, ...any), name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
 	names := []string{name}
-	err := resolveItems(ctx, r, names)
+	err := resolveItems(ctx, r, tell, names)
 	return names[0], err
 }
 
 // resolveItems replaces what people call the items by their ids, and reports names that no
-// work item has.
-func resolveItems(ctx context.Context, r *journal.Reader, names []string) error {
+// work item has. It tells which item a number means, if that may be a surprise.
+func resolveItems(ctx context.Context, r *journal.Reader, tell func(string, ...any), names []string) error {
 	var errs []error
 	for i, name := range names {
 		it, near, err := findItem(ctx, r, name)
@@ -225,6 +298,9 @@ func resolveItems(ctx context.Context, r *journal.Reader, names []string) error 
 		case it.Index == 0:
 			errs = append(errs, fmt.Errorf("run %s has no work item %s%s", shortRun(r.Run()), visible(name), near))
 		default:
+			if err := tellIndex(ctx, r, tell, name, it); err != nil {
+				return err
+			}
 			names[i] = it.ID
 		}
 	}
@@ -232,32 +308,48 @@ func resolveItems(ctx context.Context, r *journal.Reader, names []string) error 
 }
 
 // itemInstead finds the work item that a name for which there is no run belongs to, and the
-// newest run that suits the command and has it; "" if there is none.
-func (a *app) itemInstead(ctx context.Context, name string, arg runArg, err error) (run string, it event.Item) {
+// newest run that suits the command and has it; "" if there is none. Of an item that only has
+// the name as a part, exact is false.
+func (a *app) itemInstead(ctx context.Context, name string, arg runArg, err error) (run string, it event.Item, exact bool) {
 	if missing, ok := errors.AsType[*journal.NotFoundError](err); !ok || name == "" || missing.Ambiguous || missing.Runs > 0 || len(missing.Near) > 0 {
-		return "", it
+		return "", it, false
 	}
 	last, err := a.meant(ctx, "", arg)
 	if err != nil || last.ID == "" || arg.changes && last.other {
-		return "", it
+		return "", it, false
 	}
 	err = a.reading(last.ID, func(r *journal.Reader) (err error) {
-		it, _, err = findItem(ctx, r, name)
+		if it, _, err = findItem(ctx, r, name); err != nil || it.Index > 0 {
+			exact = true
+			return err
+		}
+		it, err = itemWith(ctx, r, name)
 		return err
 	})
 	if err != nil || it.Index == 0 {
-		return "", event.Item{}
+		return "", event.Item{}, false
 	}
-	return last.ID, it
+	return last.ID, it, exact
 }
 
 // orItem is the error for a RUN that names no run. It also names the work item that the user
-// may have meant.
-func (a *app) orItem(ctx context.Context, name string, err error) error {
-	_, it := a.itemInstead(ctx, name, runArg{}, err)
-	if it.Index == 0 {
+// may have meant, of the newest run that suits the command.
+func (a *app) orItem(ctx context.Context, name string, arg runArg, err error) error {
+	run, it, exact := a.itemInstead(ctx, name, arg, err)
+	if run == "" {
 		return err
 	}
-	id := diag.ShellWord(it.ID)
-	return usagef("there is no run %s; the last run has a work item of this name: bide logs --item %s; if it failed, bide dlq show %s, and bide dlq retry --item %s to run it again", visible(name), id, id, id)
+	word := it.ID
+	if err := a.reading(run, func(r *journal.Reader) error {
+		word = itemWord(ctx, r, it)
+		return nil
+	}); err != nil {
+		return err
+	}
+	which := "a work item of this name"
+	if !exact {
+		which = "the work item " + visible(it.Name())
+	}
+	word = diag.ShellWord(word)
+	return usagef("there is no run %s; the last run%s has %s: bide logs --item %s; if it failed, bide dlq show %s, and bide dlq retry --item %s to run it again", visible(name), spaced(arg.what), which, word, word, word)
 }

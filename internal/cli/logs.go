@@ -75,8 +75,8 @@ func (o *logsOptions) run(ctx context.Context) error {
 		return usagef("--raw and --json cannot be used together")
 	}
 	called := o.item // by the user
-	return o.orItem(ctx, o.id, o.reading(o.id, func(r *journal.Reader) (err error) {
-		if o.item, err = resolveItem(ctx, r, o.item); err != nil {
+	return o.orItem(ctx, o.id, runArg{}, o.reading(o.id, func(r *journal.Reader) (err error) {
+		if o.item, err = resolveItem(ctx, r, o.tell, o.item); err != nil {
 			return err
 		}
 		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, agentSaid: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}, made: map[stepKey]*madeOf{}}
@@ -93,7 +93,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 			}
 			if o.item != "" {
 				what = "item " + visible(called) + " of " + what
-				if meant, err = letterCalled(ctx, r, o.item); err != nil {
+				if meant, err = letterCalled(ctx, r, o.item, showLetter); err != nil {
 					return err
 				}
 				if meant != "" {
@@ -330,8 +330,11 @@ func (l *logPrinter) message(e event.Event) error {
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && d.Tool != "" {
 		text = "[" + d.Tool + "] " + clipped(d.Input)
 	}
-	l.try = 0
-	return l.print(e, l.at[e.Index], "", "agent", strings.NewReader(text))
+	number := l.number(e.Index, l.failed[stepKey{e.Index, e.Step}]+1)
+	if number == 1 && e.Index == 0 {
+		number = 0 // most steps have one attempt
+	}
+	return l.print(e, number, "", "agent", strings.NewReader(text))
 }
 
 // number is the attempt at a work item if index is set: its steps count their attempts within
@@ -358,7 +361,7 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 		}
 	}
 	// The names of the files have the number of the step's own attempt.
-	number := l.number(e.Index, n)
+	number, before := l.number(e.Index, n), l.printed
 	if l.f.raw {
 		if done, err := l.file(e, n, number, status, "agent"); done || err != nil {
 			return err
@@ -381,6 +384,12 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 			continue
 		}
 		if err := l.print(e, number, status, s.stream, strings.NewReader(rest)); err != nil {
+			return err
+		}
+	}
+	if status == event.Failed && l.printed == before && !l.agentSaid[stepKey{e.Index, e.Step}] {
+		// An agent whose output could not be read has nothing but its raw output.
+		if _, err := l.file(e, n, number, status, "agent"); err != nil {
 			return err
 		}
 	}

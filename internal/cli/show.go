@@ -150,7 +150,7 @@ func (o *showOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.orItem(ctx, o.id, readRun(st, o.id, func(r *journal.Reader) error {
+	return o.orItem(ctx, o.id, runArg{}, readRun(st, o.id, func(r *journal.Reader) error {
 		s, err := showNow(ctx, st, r)
 		if err != nil {
 			return err
