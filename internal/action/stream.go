@@ -279,7 +279,7 @@ func (s *stream) failure() string {
 		if s.trouble == "" && s.unread != "" {
 			return "it ended without a result; " + s.unread
 		}
-		return cmp.Or(s.trouble, `it ended without a result: no line {"type":"result"} came; for a program that prints text, write output: text for it under agents:`)
+		return cmp.Or(s.trouble, `it ended without a result: no line {"type":"result"} came; write output: text under agents: for a program that prints text`)
 	case s.result.IsError || strings.HasPrefix(s.result.Subtype, "error"):
 		return cmp.Or(s.result.Result, strings.Join(s.result.Errors, "; "), strings.ReplaceAll(s.result.Subtype, "_", " "))
 	case s.result.Reason == "refusal":

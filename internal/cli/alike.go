@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/dataflow"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -129,10 +130,17 @@ func alikeHint(cmd *cobra.Command, flag string) string {
 			}
 		}
 	}
-	if text := formerly["bide exec "+flag]; cmd.Name() == "batch" && !strings.Contains(text, "bide exec") {
+	if text := formerly["bide exec "+flag]; (cmd.Name() == "batch" || cmd.Name() == "backoff") && !strings.Contains(text, "bide exec") && hasFlags(cmd, text) {
 		return text
 	}
 	return ""
+}
+
+var flagName = pattern.Lazy(`--([a-z][a-z-]*)`)
+
+// hasFlags reports whether a command has all flags that a text names.
+func hasFlags(cmd *cobra.Command, text string) bool {
+	return !slices.ContainsFunc(flagName().FindAllStringSubmatch(text, -1), func(m []string) bool { return cmd.Flags().Lookup(m[1]) == nil })
 }
 
 // insideHint is what to write for a flag that is the name of something in the file or in the

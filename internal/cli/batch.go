@@ -173,12 +173,12 @@ func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
 var numbered = pattern.Lazy(`^\{[0-9]+\}$`)
 
 // strange finds what other programs have for the item, and bide has not.
-var strange = pattern.Lazy(`\{\{-? *item(?:\.\w+)? *-?\}\}|\{item\}|\{= .* =\}|\{\.\.\}|\{\+/\}`)
+var strange = pattern.Lazy(`\$?\{\{-? *item(?:\.\w+)? *-?\}\}|\$?\{item\}|\{= .* =\}|\{\.\.\}|\{\+/\}`)
 
 // commandOf is a command up to the last word with a placeholder, and short: a shell may have put
 // the names of many files behind it.
 func commandOf(words []string) string {
-	for len(words) > 0 && !hasPlaceholder(words[len(words)-1]) {
+	for len(words) > 0 && !namesAnItem(words[len(words)-1]) {
 		words = words[:len(words)-1]
 	}
 	return strings.Join(value.Map(words, diag.ShellWord), " ")
@@ -232,7 +232,7 @@ func (f *batchOptions) read(args []string, dash int) error {
 		return usageError{err}
 	}
 	switch {
-	case len(before) > 1 && hasPlaceholder(before...):
+	case len(before) > 1 && namesAnItem(before...), len(before) == 1 && f.Command == "" && len(f.Words) == 0 && namesAnItem(before...):
 		return usagef("the command has no -- before it, so that its words are patterns of files; for files write: bide batch 'PATTERN' -- %s; for the lines of standard input: bide batch -- %[1]s", commandOf(before))
 	case len(before) > 1:
 		return usagef("%q is a second pattern; put patterns in quotes, so that the shell does not expand them, or write: bide batch -- COMMAND ::: FILE...", before[1])
@@ -367,7 +367,11 @@ func (o *batchOptions) run(ctx context.Context) error {
 		n := 0
 		return o.eachItem(func(arg string) error {
 			n++
-			_, err := fmt.Fprintln(o.out, visible(o.shown(newBatchItem(arg, n))))
+			text := o.shown(newBatchItem(arg, n))
+			if o.agent != "" {
+				text = o.agent + ": " + text
+			}
+			_, err := fmt.Fprintln(o.out, visible(text))
 			return err
 		})
 	}

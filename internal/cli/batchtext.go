@@ -113,7 +113,12 @@ func shellOfText(text string) string {
 	return b.String() + text[end:]
 }
 
-// hasPlaceholder reports whether a command names the item.
+// namesAnItem reports whether one of some words names the item, as {} or as ${item}.
+func namesAnItem(words ...string) bool {
+	return hasPlaceholder(words...) || slices.ContainsFunc(words, namesItem)
+}
+
+// hasPlaceholder reports whether a command names the item as {}.
 func hasPlaceholder(words ...string) bool {
 	return slices.ContainsFunc(words, placeholder().MatchString)
 }

@@ -231,7 +231,7 @@ func (d *liveDisplay) say(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.board.ending = true
-	d.above(d.err, d.paint("bide: "+line)+"\n")
+	d.above(d.err, d.paint(message("bide: "+line, d.columns(d.err)))+"\n")
 }
 
 // lend removes the block while a step uses the terminal.

@@ -71,7 +71,7 @@ func (a *app) commandLine(args []string) error {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	cmd, err := root.ExecuteContextC(context.Background())
-	if gone := new(journal.NotFoundError); errors.As(err, &gone) && hintOf(cmd, gone.Run) != "" {
+	if gone := new(journal.NotFoundError); errors.As(err, &gone) && gone.Run != "" && hintOf(cmd, gone.Run) != "" {
 		return usagef("%w; %s", err, hintOf(cmd, gone.Run))
 	}
 	return err

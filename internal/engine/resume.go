@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
@@ -22,7 +23,7 @@ import (
 type FinishedError struct{ Run, Status string }
 
 func (e *FinishedError) Error() string {
-	return fmt.Sprintf("run %s has ended (%s): there is nothing to resume", e.Run, e.Status)
+	return fmt.Sprintf("run %s has ended (%s): there is nothing to resume", e.Run, strings.ReplaceAll(e.Status, "_", " "))
 }
 
 // Resume continues with an interrupted or failed run; id "" is the last one.
