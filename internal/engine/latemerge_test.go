@@ -254,6 +254,7 @@ mode: mapreduce
 isolation: worktree
 setup:
   - shell: echo s >setup && git add setup && git commit -qm setup
+  - shell: echo u >uncommitted
 map:
   input: [1, 2, 3]
   max_parallel: 2
@@ -304,7 +305,7 @@ func TestMergeOfAnInterruptedRun(t *testing.T) {
 			}
 		}
 		for what, want := range map[string]string{
-			"for f in $(git ls-tree --name-only main); do echo $f $(git show main:$f | grep -v : | tr '\\n' ' '); done | grep -v flow.yml": "all 1 2 3 1 1 2 2 3 3\nfirst.txt first\none-1 1\none-2 2\none-3 3\nsetup s\ntwo-1 1 1\ntwo-2 2 2\ntwo-3 3 3",
+			"for f in $(git ls-tree --name-only main); do echo $f $(git show main:$f | grep -v : | tr '\\n' ' '); done | grep -v flow.yml": "all 1 2 3 1 1 2 2 3 3\nfirst.txt first\none-1 1\none-2 2\none-3 3\nsetup s\ntwo-1 1 1\ntwo-2 2 2\ntwo-3 3 3\nuncommitted u",
 			"git log --format=%s main | grep -x -e setup -e 'one .' -e all | sort":                                                         "all\none 1\none 2\none 3\nsetup",
 			"git status --porcelain; git worktree list | tail -n +2; git branch --list 'bide*'; git fsck --no-dangling":                    "",
 		} {

@@ -286,12 +286,16 @@ func (r *Repo) clean(ctx context.Context, i Info) error {
 	})
 }
 
-func (r *Repo) branchTree(ctx context.Context, branch string) (*entry, error) {
+// ownTree finds the run's own worktree, whatever its HEAD is at: while items are merged, it is detached.
+// It is nil where there is none.
+func (r *Repo) ownTree(ctx context.Context, run *Run) (*entry, error) {
 	all, err := r.worktrees(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(all, func(e entry) bool { return e.branch == branch }); i >= 0 {
+	if i := slices.IndexFunc(all, func(e entry) bool {
+		return e.branch == run.Branch || filepath.Base(e.path) == "run" && filepath.Base(filepath.Dir(e.path)) == run.ID
+	}); i >= 0 {
 		return &all[i], nil
 	}
 	return nil, nil
@@ -314,7 +318,7 @@ func (r *Repo) FindRun(ctx context.Context, o RunOptions) (*Run, error) {
 		}
 		run.Locks, run.Lost, run.inTheWay, run.Remade = mended.Locks, mended.Lost, mended.inTheWay, mended.Remade
 	}
-	e, err := r.branchTree(ctx, run.Branch)
+	e, err := r.ownTree(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +355,7 @@ func (r *Repo) mendFound(ctx context.Context, o RunOptions) (*Run, error) {
 	if err := r.mendRepo(ctx, run); err != nil {
 		return nil, err
 	}
-	e, err := r.branchTree(ctx, run.Branch)
+	e, err := r.ownTree(ctx, run)
 	if err != nil {
 		return nil, err
 	}
