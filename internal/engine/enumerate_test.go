@@ -290,7 +290,7 @@ map:
   max_parallel: 1
   agent_template:
     - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
-    - shell: echo left > left-${item}; test ${item} = a || grep -q new $EV/world
+    - shell: set -e; echo left > left-${item}; test ${item} = a || grep -q new $EV/world
 reduce:
   - shell: cat own-* > total
 `,
