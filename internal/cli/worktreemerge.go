@@ -125,10 +125,10 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		if busy {
 			return fmt.Errorf("run %s is running: its work is merged when it has ended", id)
 		}
-		if interrupted, err = cutShort(id, state, state.Finished.IsZero()); err != nil {
+		if _, err := bring(ctx, st, id, o.dir); err != nil {
 			return err
 		}
-		if _, err := bring(ctx, st, id, o.dir); err != nil {
+		if interrupted, err = o.mayMerge(ctx, id, state, left); err != nil {
 			return err
 		}
 		record = func(out *merged, wrong error) error {
@@ -162,13 +162,12 @@ func (o *worktreeMergeOptions) run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		killed := state.Finished.IsZero()
-		if killed {
+		if state.Finished.IsZero() {
 			if _, err := proc.ReapOrphans(j.ProcDir()); err != nil {
 				return fmt.Errorf("processes of the run's former life: %w", err)
 			}
 		}
-		if interrupted, err = cutShort(id, state, killed); err != nil {
+		if interrupted, err = o.mayMerge(ctx, id, state, left); err != nil {
 			return err
 		}
 		tree.Root, tree.Began = gitwork.Root(st.RunDir(id), id), j.Header().Started
@@ -315,13 +314,31 @@ func (m *merged) note(waited bool, wrong error) *event.Event {
 	return &note
 }
 
-// cutShort says what a run that was interrupted, or has failed, has not done yet; "" of another. It refuses
-// such a run where a step of its own has not ended well: its branch may have half of what that step does, and
-// without the worktree no resume takes that back. killed says that the last life of the run has no end: a step
-// may have begun then whose start is not on record.
-func cutShort(id string, state *journal.State, killed bool) (lacks string, err error) {
-	what := "was interrupted"
+// mayMerge is [cutShort] of a run that has a branch in the repository; others are told so elsewhere.
+func (o *worktreeMergeOptions) mayMerge(ctx context.Context, id string, state *journal.State, left journal.Left) (lacks string, err error) {
+	lacks, refused := cutShort(id, state, left)
+	if refused == nil {
+		return lacks, nil
+	}
+	repo, err := worktree.Open(ctx, cmp.Or(o.dir, "."))
+	if err != nil {
+		return "", err // the error names the directory
+	}
+	if branch, err := repo.Branch(ctx, "bide/"+id); err != nil || branch == "" {
+		return "", err
+	}
+	return "", refused
+}
+
+// cutShort says what a run that was interrupted, or has failed, has not done yet; "" of another, and of one
+// that only lacks its merge. It refuses such a run where a step of its own has not ended well: its branch may
+// have half of what that step does, and without the worktree no resume takes that back. Of a run that was
+// killed, a step may have begun whose start is not on record.
+func cutShort(id string, state *journal.State, left journal.Left) (lacks string, err error) {
+	what, killed := "was interrupted", state.Finished.IsZero()
 	switch {
+	case left.OnlyMerge():
+		return "", nil
 	case killed:
 	case state.Status == event.Failed:
 		what = "has failed"
