@@ -200,6 +200,7 @@ func TestTypedAhead(t *testing.T) {
 		s.typed("pass\n")
 		s.until("pass")
 		s.typed("ab")
+		s.until("ab") // has come to the terminal before the step ends
 		if err := os.WriteFile(filepath.Join(cmd.Dir, "on"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -44,6 +44,8 @@ type scenario struct {
 	// command is does, or then resume, and otherwise run.
 	before func(x *stage)
 	does   []string
+	// resumed says that the run is not at its end by that command, and is resumed.
+	resumed bool
 }
 
 var scenarios = map[string]scenario{
@@ -278,6 +280,30 @@ merge_queue:
 		},
 		does: []string{"worktree", "merge", "last"},
 	},
+	// A run is killed in its map, merged, and then resumed to its end.
+	"merged and resumed": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+setup:
+  - shell: set -e; echo setup > set; git add set; git diff --cached --quiet || git commit -qm setup; echo loose > loose
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; test ${item} = a || touch $EV/second; cat loose > own-${item}; git add own-${item}; git commit -qm "made ${item}"
+    - shell: echo left > left-${item}
+reduce:
+  - shell: cat own-* loose > total
+`,
+		want:    map[string]string{"first.txt": "first\n", "set": "setup\n", "loose": "loose\n", "own-a": "loose\n", "own-b": "loose\n", "left-a": "left\n", "left-b": "left\n", "total": "loose\nloose\nloose\n"},
+		once:    []string{"setup", "made a", "made b"},
+		before:  killedBefore("second"),
+		does:    []string{"worktree", "merge", "last"},
+		resumed: true,
+	},
 	// A dead letter runs again, when its cause is mended, and reduce with it.
 	"dead letter": {
 		repo: true,
@@ -331,16 +357,7 @@ commands:
 		once:   []string{"two"},
 		lost:   []string{"commands[0]"},
 		before: func(x *stage) {
-			status, said := x.playAll(func(e crashtest.Effect) crashtest.Verdict {
-				if e.Path == filepath.Join(x.ev, "committed") {
-					return crashtest.Verdict{End: crashtest.Everyone}
-				}
-				return crashtest.Verdict{}
-			}, "run", "-y", "flow.yml")
-			if status != -1 {
-				x.t.Fatalf("the run is not killed: %d: %s", status, said)
-			}
-			x.quiet()
+			killedBefore("committed")(x)
 			if err := os.RemoveAll(filepath.Join(x.home, "worktrees", filepath.Base(x.runDir()), "run")); err != nil {
 				x.t.Fatal(err)
 			}
@@ -356,6 +373,22 @@ func first(status int, args ...string) func(x *stage) {
 			x.t.Fatalf("the first life: status %d, want %d: %s", got, status, said)
 		}
 		x.world("new")
+	}
+}
+
+// killedBefore gives what makes a first life, which is killed before a step makes a file in $EV.
+func killedBefore(name string) func(x *stage) {
+	return func(x *stage) {
+		status, said := x.playAll(func(e crashtest.Effect) crashtest.Verdict {
+			if e.Path == filepath.Join(x.ev, name) {
+				return crashtest.Verdict{End: crashtest.Everyone}
+			}
+			return crashtest.Verdict{}
+		}, "run", "-y", "flow.yml")
+		if status != -1 {
+			x.t.Fatalf("the run is not killed: %d: %s", status, said)
+		}
+		x.quiet()
 	}
 }
 
@@ -659,6 +692,16 @@ func (x *stage) effects() int {
 	x.again()
 	n := 0
 	status, said := x.play(func(crashtest.Effect) crashtest.Verdict { n++; return crashtest.Verdict{} }, x.command()...)
+	if x.resumed {
+		if status == x.status {
+			x.t.Fatalf("without trouble, it is at its end: %s", said)
+		}
+		if story, ended := x.finish(status, said); ended {
+			status = x.status
+		} else {
+			said = story
+		}
+	}
 	if wrong := x.wrong(); status != x.status || len(wrong) > 0 {
 		x.t.Fatalf("without trouble: exit status %d: %s\n%s", status, shorten(said), strings.Join(wrong, "\n"))
 	}
