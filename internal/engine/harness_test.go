@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -221,6 +222,20 @@ func (b *bench) appears(name string) {
 		if time.Now().After(deadline) {
 			b.t.Errorf("%s does not come", name)
 			return
+		}
+	}
+}
+
+// onRecord waits until the record of the run has an event: a run that is not strict may lose
+// its last ones when it is killed.
+func (b *bench) onRecord(is func(event.Event) bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		if events, _ := b.recordedEvents(); slices.ContainsFunc(events, is) {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal("the record does not have the event")
 		}
 	}
 }

@@ -186,6 +186,7 @@ func TestRepairThatWasCutShortRunsAgain(t *testing.T) {
 			b.write("flow.yml", repairFlow)
 			p := b.start("bide", "run", "flow.yml")
 			b.appears("cut")
+			b.onRecord(func(e event.Event) bool { return e.Type == event.StepFinished && strings.Contains(e.Step, "on_hold") })
 			end(b, p)
 			b.quiet()
 			p = b.start("bide", "resume")
