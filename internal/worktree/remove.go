@@ -427,13 +427,16 @@ func (r *Repo) settle(ctx context.Context, branch string, run *Run) (Kept, error
 
 // dropTip deletes the private name "tip" of a run whose branch is merged whole and is
 // deleted next. A next life, which runs dead letters, then begins from the user's branch,
-// and does not think that somebody deleted the run's branch.
+// and does not think that somebody deleted the run's branch: so the name is gone from the
+// disk when dropTip returns, or a power cut could leave it without the branch.
 func (r *Repo) dropTip(ctx context.Context, id string) error {
 	if err := os.RemoveAll(filepath.Join(r.common, marksDir, id)); err != nil {
 		return err
 	}
-	_, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(id, "tip"))
-	return err
+	if _, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(id, "tip")); err != nil {
+		return err
+	}
+	return r.Sync(ctx)
 }
 
 // isID reports whether a name is a commit's full id.
