@@ -219,8 +219,8 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The name "start" goes first: without it there is no run, and a next life that finds
-	// it trusts the others. The target is not listed if its branch is gone. The name that
+	// The name "start" goes first, from the disk too: without it there is no run, and a next
+	// life that finds it trusts the others. The target is not listed if its branch is gone. The name that
 	// says why there is no worktree goes last, once it is on the disk that there is no run.
 	refs := append([]string{privateRef(id, "start")}, strings.Fields(out)...)
 	why := privateRef(id, "removed")
@@ -229,9 +229,14 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 	if _, err := os.Lstat(filepath.Join(r.common, filepath.FromSlash(privateRefs), id)); out == "" && errors.Is(err, fs.ErrNotExist) {
 		refs = nil
 	}
-	for _, ref := range refs {
+	for i, ref := range refs {
 		if _, err := r.git(ctx, r.dir, "update-ref", "--no-deref", "-d", ref); err != nil {
 			return err
+		}
+		if i == 0 {
+			if err := r.Sync(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if said {
