@@ -76,12 +76,13 @@ lint:
 # What the detector is in the way of: an adversary of the simulator looks further
 # without it, the pages' simulations take eight times as long with it, what a hostile
 # workflow file may take is measured, a whole run takes seven times as long with it, so that it
-# has a tenth of the seeds, and a map of many that wait has one goroutine.
+# has a tenth of the seeds, a map of many that wait has one goroutine, and a resume of many
+# items reads its journal once.
 bounds:
 	$(GO) test -vet=off -run 'Foresight|ExplainBounds' ./internal/simulate
 	$(GO) test -vet=off -run '^TestReadme$$/^simulate.md$$' ./internal/cli
 	$(GO) test -vet=off -run '^TestWorst$$' ./internal/workflow
-	$(GO) test -vet=off -run '^TestWholeRuns' ./internal/engine
+	$(GO) test -vet=off -run '^TestWholeRuns|^TestResumeReadsTheJournalOnce$$' ./internal/engine
 	$(GO) test -vet=off -run '^TestManyWait$$' ./internal/cluster
 
 # Nothing of it is run: the compiler, which vet needs for the types, optimizes nothing.

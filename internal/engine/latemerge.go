@@ -31,11 +31,11 @@ func MergeLate(ctx context.Context, j *journal.Journal, opt Options) (*LateMerge
 		return nil, nil
 	}
 	l := &LateMerge{j: j}
-	forced, err := wentOnChanged(ctx, j)
+	st, err := j.State(ctx)
 	if err != nil {
 		return nil, err
 	}
-	opt.Force, opt.AsRecorded = forced, !forced
+	opt.Force, opt.AsRecorded = st.FileChanged, !st.FileChanged
 	if l.opt, l.err = recordedOptions(j, opt); l.err == nil {
 		if l.opt.File.Queue == nil {
 			return nil, nil
@@ -47,22 +47,6 @@ func MergeLate(ctx context.Context, j *journal.Journal, opt Options) (*LateMerge
 		return nil, nil
 	}
 	return l, nil
-}
-
-// wentOnChanged reports whether the last life of a run went on with a file that is not as it
-// was recorded.
-func wentOnChanged(ctx context.Context, j *journal.Journal) (changed bool, err error) {
-	for e, err := range j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.RunResumed}}) {
-		if err != nil {
-			return false, err
-		}
-		var told struct {
-			Changed bool `json:"file_changed"`
-		}
-		_ = json.Unmarshal(e.Data, &told) // what it does not tell is not so
-		changed = told.Changed
-	}
-	return changed, nil
 }
 
 // Verified reports whether it is on record that the verify passed on a tree, when it ran on

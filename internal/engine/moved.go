@@ -54,10 +54,8 @@ func sameSteps(ctx context.Context, j *journal.Journal, st *journal.State, opt O
 		return nil
 	}
 	path, changed := changedFile(j.Header(), nil)
-	if changed == "" || !opt.Force {
-		if was, err := wentOnChanged(ctx, j); err != nil || !was {
-			return err
-		}
+	if !st.FileChanged && (changed == "" || !opt.Force) {
+		return nil
 	}
 	moved, err := movedSteps(ctx, j, st, opt.File, rev)
 	if err == nil && len(moved) > 0 {

@@ -87,6 +87,11 @@ func (s *State) applyRun(e event.Event) {
 		s.Resumes++
 		s.Status, s.Finished, s.Class, s.Message, s.kinds = event.Running, time.Time{}, "", "", event.KindCounts{}
 		s.Left = Left{}
+		var told struct {
+			FileChanged bool `json:"file_changed"`
+		}
+		_ = json.Unmarshal(e.Data, &told) // what it does not tell is not so
+		s.FileChanged = told.FileChanged
 	case event.RunPaused:
 		s.Pauses++
 		s.Pause = event.Pause{Until: e.Time.Add(millis(e.DelayMS)), Since: e.Time, Streak: 1}

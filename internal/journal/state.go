@@ -22,6 +22,8 @@ type State struct {
 	Class, Message string        // of the last run_finished
 	kinds          event.KindCounts
 	Resumes        int // how many run_resumed there are
+	// FileChanged: the last life went on with a file that is not as it was recorded.
+	FileChanged bool
 
 	// Phase is the phase that was started last and is not finished; "" for
 	// none.
