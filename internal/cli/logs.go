@@ -79,7 +79,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 		if o.item, err = resolveItem(ctx, r, o.tell, o.item); err != nil {
 			return err
 		}
-		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, agentSaid: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}, made: map[stepKey]*madeOf{}}
+		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, agentSaid: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}, made: map[stepKey]*madeOf{}, labels: map[stepKey]string{}}
 		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: o.item}); err != nil {
 			return err
 		}
@@ -134,13 +134,14 @@ type logPrinter struct {
 
 	at        map[int]int      // the present attempt of each running item, by index
 	try       int              // the printed attempt of an item's step, within that
-	failed    map[stepKey]int  // last failed attempt of a running step
+	failed    map[stepKey]int  // last failed attempt of a running step, requested or not
 	agentSaid map[stepKey]bool // steps whose agent has said something
 	runs      map[stepKey]*running
 	spoken    map[int]bool // running items whose steps have printed something
 	made      map[stepKey]*madeOf
-	last      string   // the last printed heading
-	steps     []string // some of the paths and labels that were seen
+	labels    map[stepKey]string // of running steps: what an agent says is recorded without
+	last      string             // the last printed heading
+	steps     []string           // some of the paths and labels that were seen
 
 	found, printed int
 }
@@ -203,6 +204,7 @@ func (l *logPrinter) take(e event.Event) error {
 	case event.StepStarted, event.AttemptStarted:
 		if e.Type == event.StepStarted {
 			l.starts(e)
+			l.labels[stepKey{e.Index, e.Step}] = e.Label
 		}
 		if l.f.follow {
 			l.began(e)
@@ -212,8 +214,13 @@ func (l *logPrinter) take(e event.Event) error {
 		l.within(e, func(m *madeOf) { m.spoke = true })
 		defer delete(l.made, stepKey{e.Index, e.Step})
 		defer l.ended(e)
+		defer delete(l.labels, stepKey{e.Index, e.Step})
+		defer delete(l.failed, stepKey{e.Index, e.Step})
 	case event.AttemptFailed:
+		defer func() { l.failed[stepKey{e.Index, e.Step}] = e.Attempt }()
 		defer l.ended(e)
+	case event.AgentMessage:
+		e.Label = cmp.Or(e.Label, l.labels[stepKey{e.Index, e.Step}])
 	}
 	if e.Index > 0 {
 		l.spoken[e.Index] = true
@@ -233,12 +240,10 @@ func (l *logPrinter) take(e event.Event) error {
 		}
 		return l.message(e)
 	case event.AttemptFailed:
-		l.failed[key] = e.Attempt
 		return l.attempt(e, e.Attempt, event.Failed)
 	}
 	last := l.failed[key]
 	said := l.agentSaid[key]
-	delete(l.failed, key)
 	delete(l.agentSaid, key)
 	// The last failed attempt has been printed already; an agent's answer is the last thing
 	// that it said.
@@ -300,7 +305,10 @@ func (l *logPrinter) wanted(e event.Event) bool {
 	if e.Index > 0 {
 		return l.at[e.Index] == l.f.attempt
 	}
-	return max(e.Attempt, e.Attempts) == l.f.attempt || e.Type == event.AgentMessage
+	if e.Type == event.AgentMessage {
+		return l.failed[stepKey{e.Index, e.Step}]+1 == l.f.attempt
+	}
+	return max(e.Attempt, e.Attempts) == l.f.attempt
 }
 
 func (l *logPrinter) noStep() error {
