@@ -39,6 +39,19 @@ func Words() []string {
 	return slices.Compact(out)
 }
 
+// Table gives the rows of a page of the reference.
+func Table(topic string) (out []Explanation) {
+	for _, e := range rows(func([]string) bool { return true }) {
+		if e.Topic == topic {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Names are the words that a row is about.
+func (e Explanation) Names() []string { return names(e.Head, e.Cells) }
+
 // Sections gives the sections of the guides whose heading has all these words, in
 // Markdown with where they stand, "" if there is none.
 func Sections(words string) string {

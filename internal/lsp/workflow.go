@@ -80,7 +80,8 @@ func placeIn(d *document, root *yaml.Node, at int) (found yamlPlace, span syntax
 	return found, span, ok
 }
 
-// hover explains a key, or says where a variable comes from.
+// hover explains a key, or says where a variable comes from: it shows the line that defines
+// it, or what the reference says of one that bide defines.
 func (w *workflowFile) hover(d *document, at int) (string, syntax.Span) {
 	p, span, ok := placeIn(d, w.root, at)
 	if !ok {
@@ -92,13 +93,18 @@ func (w *workflowFile) hover(d *document, at int) (string, syntax.Span) {
 		}
 		return "", span
 	}
-	n, span, ok := w.nameAt(d, at)
+	n, span, ok := w.referenceAt(d, at)
 	if !ok {
 		return "", span
 	}
-	for _, p := range w.definitions(d, n) {
-		line, _ := d.line(d.position(int(p.span.Start)).Line)
-		return code(strings.TrimSpace(line)), span
+	whole := d.at(span)
+	if defined := w.definitions(d, n); len(defined) > 0 {
+		line, _ := d.line(d.position(int(defined[0].span.Start)).Line)
+		_, member, _ := strings.Cut(whole, ".")
+		return strings.TrimSpace(code(strings.TrimSpace(line)) + "\n" + resultDoc(member)), span
+	}
+	if text := variableDoc(whole); text != "" {
+		return code(whole) + "\n" + text, span
 	}
 	return "", span
 }

@@ -175,10 +175,16 @@ func (w *workflowFile) section(key string) (names []string) {
 
 // nameAt gives the name at an offset.
 func (w *workflowFile) nameAt(d *document, at int) (yamlName, syntax.Span, bool) {
+	return w.nameIn(d, at, func(p namePlace) syntax.Span { return p.span })
+}
+
+// nameIn gives the name whose reach, with the "${" before it, has an offset.
+func (w *workflowFile) nameIn(d *document, at int, reach func(namePlace) syntax.Span) (yamlName, syntax.Span, bool) {
 	for _, p := range w.places(d) {
-		before := strings.TrimSuffix(d.text[:p.span.Start], "{")
-		if within(p.span, at) || !p.defines && strings.HasSuffix(before, "$") && within(syntax.Span{Start: int32(len(before) - 1), End: p.span.End}, at) {
-			return p.name, p.span, true
+		span := reach(p)
+		before := strings.TrimSuffix(d.text[:span.Start], "{")
+		if within(span, at) || !p.defines && strings.HasSuffix(before, "$") && within(syntax.Span{Start: int32(len(before) - 1), End: span.End}, at) {
+			return p.name, span, true
 		}
 	}
 	return yamlName{}, syntax.Span{}, false
