@@ -39,6 +39,8 @@ func TestLanguageServerOfTheProgram(t *testing.T) {
 	send(1, "initialize", map[string]any{})
 	open("flow.cst", "x = Fetch(1)\nout x\n")
 	open("steps.yml", "commands:\n  - pipeline: missing.cst\n  - shell: x\n    timuot: 3s\n")
+	open("new.yml", "")
+	send(3, "textDocument/completion", map[string]any{"textDocument": map[string]any{"uri": "file://" + filepath.Join(dir, "new.yml")}, "position": map[string]int{"line": 0, "character": 0}})
 	send(2, "shutdown", nil)
 	send(0, "exit", nil)
 
@@ -54,6 +56,8 @@ func TestLanguageServerOfTheProgram(t *testing.T) {
 		`types and calls are not checked: there are errors in `,
 		`unknown key \"timuot\" in a step; it is ignored\ndid you mean \"timeout\"?`,
 		`missing.cst`,
+		`"label":"map (bide init --mapreduce)"`,
+		`"label":"workflow (bide init)"`,
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in\n%s", want, out)

@@ -287,5 +287,9 @@ func (o *lspOptions) run(ctx context.Context) error {
 			return dataflow.Modules(path, o.manifest, read)
 		},
 		Workflow: func(f *workflow.File) diag.List { return dataflow.LoadSteps(f, "").Problems },
+		First: []lsp.FirstFile{
+			{Label: "workflow (bide init)", Detail: "a first workflow, ready to run", Text: string(firstWorkflow)},
+			{Label: "map (bide init --mapreduce)", Detail: "a first workflow over work items, ready to run", Text: string(firstMapReduce)},
+		},
 	})
 }

@@ -151,6 +151,7 @@ const (
 	namespaceItem itemKind = 9
 	optionItem    itemKind = 10
 	keywordItem   itemKind = 14
+	firstItem     itemKind = 15
 	wordItem      itemKind = 20
 )
 

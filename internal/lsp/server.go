@@ -40,6 +40,14 @@ type Options struct {
 	Modules func(path string, read func(string) ([]byte, error)) (*check.Env, diag.List)
 	// Workflow gives the problems of a workflow that only who runs it sees.
 	Workflow func(*workflow.File) diag.List
+	// First are whole files to begin with.
+	First []FirstFile
+}
+
+// FirstFile is a whole file to begin with.
+type FirstFile struct {
+	Label, Detail string
+	Text          string
 }
 
 // Serve answers an editor until it asks to exit, the input ends or the

@@ -21,9 +21,13 @@ var (
 	foreignKeys  = []string{"jobs", "on", "services", "stages", "apiVersion", "kind", "openapi", "swagger", "pipelines"}
 )
 
-// yamlKind tells manifests of modules and workflows from other YAML files.
+// yamlKind tells manifests of modules and workflows from other YAML files, and from files
+// that can still become any of them.
 func yamlKind(d *document) language {
-	if d.language == "bide-workflow" || strings.Contains(filepath.Base(d.path), ".bide.") {
+	switch {
+	case begun().MatchString(d.text):
+		return &newFile{}
+	case isWorkflow(d):
 		return &workflowFile{}
 	}
 	var keys []string
@@ -42,6 +46,47 @@ func yamlKind(d *document) language {
 	}
 	return nil
 }
+
+// isWorkflow reports whether a file is a workflow whatever is in it.
+func isWorkflow(d *document) bool {
+	return d.language == "bide-workflow" || strings.Contains(filepath.Base(d.path), ".bide.")
+}
+
+// begun matches a text with no more than comments, a name and the beginning of a key.
+var begun = pattern.Lazy(`^(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n|name:[^\n]*\n)*(?:[ \t]*#[^\n]*|[A-Za-z_]*|name:[^\n]*)\s*$`)
+
+// newFile is a YAML file that says not yet what it is. It has no problems if it may become a
+// file of another program.
+type newFile struct {
+	workflowFile
+	first []FirstFile
+}
+
+func (n *newFile) analyse(s *server, d *document) diag.List {
+	if n.first = s.options.First; isWorkflow(d) {
+		return n.workflowFile.analyse(s, d)
+	}
+	return nil
+}
+
+// complete gives the keys that a workflow or a manifest may begin with, and whole files.
+func (n *newFile) complete(d *document, at int) ([]item, syntax.Span) {
+	p, span, ok := d.yamlAt(at)
+	if !ok || len(p.path) > 0 {
+		return nil, span
+	}
+	items := append(keyItems(d, nil, p.siblings, at), manifestKeys(d, nil, p.siblings, at)...)
+	for _, f := range n.first {
+		text := f.Text
+		if slices.Contains(p.siblings, "name") {
+			text = nameLine().ReplaceAllString(text, "")
+		}
+		items = append(items, item{label: f.Label, kind: firstItem, detail: f.Detail, doc: "```yaml\n" + text + "```", insert: text})
+	}
+	return items, span
+}
+
+var nameLine = pattern.Lazy(`(?m)^name:.*\n`)
 
 // workflowFile is what is known of a workflow.
 type workflowFile struct {

@@ -232,6 +232,72 @@ func TestWorkflowCompletion(t *testing.T) {
 	}
 }
 
+// TestANewFile: a file that says not yet what it is gets the keys of all kinds of files and
+// whole files, and no problems; one of another program gets nothing.
+func TestANewFile(t *testing.T) {
+	o := full()
+	o.First = []FirstFile{{"workflow (first)", "ready to run", "# One.\nname: first\ncommands:\n  - shell: make\n"}}
+	uri := fileURI(filepath.Join(t.TempDir(), "new.yml"))
+	c := connect(t, o)
+	for _, x := range []struct {
+		text      string // with ^ where the cursor is
+		want, not []string
+		whole     string // the file with the whole file in the place of what is written
+	}{
+		{"^", []string{"commands", "map", "modules", "name", "workflow (first)"}, nil, "# One.\nname: first\ncommands:\n  - shell: make\n"},
+		{"# mine\n\n^", []string{"commands", "modules", "workflow (first)"}, nil, "# mine\n\n# One.\nname: first\ncommands:\n  - shell: make\n"},
+		{"---\nname: mine\nwo^\n", []string{"workflows", "workflow (first)"}, []string{"name", "commands", "modules"}, "---\nname: mine\n# One.\ncommands:\n  - shell: make\n\n"},
+		{"^\nname: mine\n", []string{"commands", "workflow (first)"}, []string{"name"}, "# One.\ncommands:\n  - shell: make\n\nname: mine\n"},
+		{"name: ^", nil, []string{"commands", "workflow (first)"}, ""},
+		{"- hosts: all\n^", nil, []string{"commands", "workflow (first)"}, ""},
+		{"version: 3\n^", nil, []string{"commands", "workflow (first)"}, ""},
+		{"on: push\nname: x\n^", nil, []string{"commands", "workflow (first)"}, ""},
+	} {
+		before, after, _ := strings.Cut(x.text, "^")
+		if c.problems[uri] == nil {
+			c.open(uri, before+after)
+		} else {
+			c.write(uri, before+after)
+		}
+		if got := messages(c.problems[uri]); got != "" {
+			t.Errorf("%q: %s", x.text, got)
+		}
+		d := &document{}
+		d.setText(before + after)
+		var labels []string
+		for _, i := range decode[[]completionItem](t, c.ask("textDocument/completion", map[string]any{"textDocument": map[string]any{"uri": uri}, "position": d.position(len(before))})) {
+			labels = append(labels, i.Label)
+			if i.Kind == firstItem {
+				if got := applied(t, before+after, []textEdit{*i.TextEdit}); got != x.whole {
+					t.Errorf("%q becomes %q, want %q", x.text, got, x.whole)
+				}
+			}
+		}
+		for _, w := range x.want {
+			if !slices.Contains(labels, w) {
+				t.Errorf("%q: no %q in %q", x.text, w, labels)
+			}
+		}
+		for _, w := range x.not {
+			if slices.Contains(labels, w) {
+				t.Errorf("%q: %q in %q", x.text, w, labels)
+			}
+		}
+	}
+	c.write(uri, "commands:\n  - shel: x\n")
+	if got := messages(c.problems[uri]); !strings.Contains(got, "shel") {
+		t.Errorf("a new file that becomes a workflow: %q", got)
+	}
+	uri = fileURI(filepath.Join(t.TempDir(), "new.bide.yml"))
+	c.open(uri, "name: x\n")
+	if got := messages(c.problems[uri]); !strings.Contains(got, "commands") {
+		t.Errorf("a workflow by its name that has nothing: %q", got)
+	}
+	if got := string(c.ask("textDocument/completion", map[string]any{"textDocument": map[string]any{"uri": uri}, "position": position{1, 0}})); !strings.Contains(got, "workflow (first)") {
+		t.Errorf("it has no whole file: %s", got)
+	}
+}
+
 // Every key of the language is offered in the place that it belongs to and
 // explained there: what is read is the table that the parser reads by.
 func TestEveryKeyIsKnown(t *testing.T) {
