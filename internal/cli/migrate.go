@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -60,8 +61,9 @@ and a file in the present form does not change.
 A job of a GitHub Actions workflow becomes a workflow of bide: its run: steps with
 env:, working-directory:, shell: (bash, sh, python), timeout-minutes:,
 continue-on-error: and defaults:. A text that needs bash is given to bash, and
-'${item}' and its like in it are escaped. If there are several jobs, --job chooses
-one. A matrix becomes a map over its combinations, one after another, because they
+'${item}' and its like in it are escaped. An output of an earlier step and a variable
+of env: become references of bide; other expressions, ${{ … }}, stay, and the report
+says what to write for each. If there are several jobs, --job chooses one. A matrix becomes a map over its combinations, one after another, because they
 share one directory here. A step whose condition (if:) only GitHub can decide gets
 when: false: it does not run until you write the condition. A step that uses
 nick-fields/retry becomes one with timeout: and retry:. What is left out (such as
@@ -281,7 +283,11 @@ func (o *migrateOptions) reportMigrated(m *migrated) {
 			line("%s: %s", m.Path, head)
 		}
 		for _, r := range each {
-			line("  line %d: %s → %s", r.Line, oneLine(r.From), oneLine(r.To))
+			at := strconv.Itoa(r.Line)
+			if r.Column > 0 {
+				at += ":" + strconv.Itoa(r.Column)
+			}
+			line("  line %s: %s → %s", at, oneLine(r.From), oneLine(r.To))
 		}
 	}
 	if m.github {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/value"
@@ -53,7 +54,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	}
 	top := unaliased(doc.Content[0])
 	jobs = member(top, "jobs")
-	m := &migrated{Path: path, Changed: true, github: true, Done: []workflow.Rewrite{}, Left: []workflow.Rewrite{}}
+	m := &migrated{Path: path, Changed: true, github: true, text: text, Done: []workflow.Rewrite{}, Left: []workflow.Rewrite{}}
 	job := member(jobs, name)
 	if job.Kind != yaml.MappingNode || member(job, "steps") == nil {
 		return nil, usagef("%s: the job %s has no steps", path, name)
@@ -68,7 +69,8 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 		}
 	}
 	runRetried(member(job, "steps"), scope.windows)
-	matrix, why := matrixOf(job)
+	hidden := hiddenReferences{}
+	matrix, why := matrixOf(job, hidden)
 	if matrix != nil {
 		matrix.hideIn(job)
 	}
@@ -81,11 +83,12 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 		scope.variables(member(n, "env"))
 	}
 	scope.said(member(job, "steps"))
+	scope.hide(member(job, "steps").Content, hidden)
 	if member(out, "name") == nil {
 		out.Content = append([]*yaml.Node{yamlWord("name"), yamlWord(name)}, out.Content...)
 	}
 	if env := member(top, "env"); env != nil && hasExpression(env) {
-		above = append(above, m.leave(env, "env", keptExpression))
+		above = append(above, m.kept(env)...)
 	}
 	inheritEnv(out, literalTexts(member(top, "env")))
 	out.HeadComment = strings.Trim(strings.Join(append(above, out.HeadComment), "\n"), "\n")
@@ -106,9 +109,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 			comments = append(comments, scope.retried(m, s, step)...)
 		}
 		if dir := scope.dir; dir != nil && !retried && member(s, "working-directory") == nil {
-			if hasExpression(dir) {
-				comments = append(comments, m.leave(dir, "working-directory", keptExpression))
-			}
+			comments = append(comments, m.kept(dir)...)
 			step.Content = append(step.Content, yamlWord("working_dir"), literalTexts(dir))
 		}
 		if step.HeadComment != "" {
@@ -121,6 +122,7 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 	if len(steps.Content) == 0 {
 		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, name)
 	}
+	hidden.show(steps)
 	foot := strings.Join(above, "\n")
 	if matrix != nil {
 		out.FootComment = foot // the encoder breaks the file with one below a list in a map
@@ -188,7 +190,41 @@ func withoutRun(s *yaml.Node) string {
 	return "a step without run:"
 }
 
-const keptExpression = "kept with its expression ${{ … }}, which only GitHub knows: put a value, ${item} or ${PARAMETER} in its place"
+// kept records the expressions of GitHub in a value, which stay as they are, and returns
+// comments that say what to write for each.
+func (m *migrated) kept(n *yaml.Node) (comments []string) {
+	told := map[string]bool{}
+	var visit func(*yaml.Node)
+	visit = func(n *yaml.Node) {
+		for _, text := range githubExpression().FindAllString(n.Value, -1) {
+			if told[text] {
+				continue
+			}
+			told[text] = true
+			comments = append(comments, m.leave(n, text, "kept, and bide does not read it: "+workflow.WrittenHere(text)))
+			last := &m.Left[len(m.Left)-1]
+			last.Line, last.Column = placeOf(text, m.text, n.Line)
+		}
+		for _, c := range n.Content {
+			visit(c)
+		}
+	}
+	visit(n)
+	return comments
+}
+
+// placeOf is the line and the column of a text in a file, at a line or behind it.
+func placeOf(text string, file []byte, from int) (line, column int) {
+	for at := range bytes.Lines(file) {
+		if line++; line < from {
+			continue
+		}
+		if before, _, ok := strings.Cut(string(at), text); ok {
+			return line, utf8.RuneCountInString(before) + 1
+		}
+	}
+	return from, 0
+}
 
 // ofGitHub writes the keys of a job or a step by our names. It leaves out and reports keys
 // without a counterpart, and lists them in a comment above the result.
@@ -212,7 +248,7 @@ func (m *migrated) ofGitHub(n *yaml.Node, names map[string]string, apart map[str
 		case key.Value == "timeout-minutes":
 			val = yamlWord(val.Value + "m")
 		case hasExpression(val):
-			comments = append(comments, m.leave(key, key.Value, keptExpression))
+			comments = append(comments, m.kept(val)...)
 		}
 		if key.Value == "env" || key.Value == "working-directory" {
 			val = literalTexts(val)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pattern"
-	"github.com/bide-dev/bide/internal/value"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -16,14 +15,14 @@ import (
 // githubMatrix is the matrix of a job.
 type githubMatrix struct {
 	strategy *yaml.Node
-	key      *yaml.Node        // its key in the file
-	list     []*yaml.Node      // the combinations
-	words    map[string]string // placeholder words for references while texts are written, with what replaces them
+	key      *yaml.Node   // its key in the file
+	list     []*yaml.Node // the combinations
+	hidden   hiddenReferences
 }
 
 // matrixOf reads the matrix of a job; nil if there is none. If GitHub computes the matrix
 // during the run, why says so.
-func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
+func matrixOf(job *yaml.Node, hidden hiddenReferences) (x *githubMatrix, why string) {
 	strategy := member(job, "strategy")
 	if strategy == nil {
 		return nil, ""
@@ -37,7 +36,7 @@ func matrixOf(job *yaml.Node) (x *githubMatrix, why string) {
 	case matrix.Kind != yaml.MappingNode || hasExpression(matrix):
 		return nil, "left out, as GitHub makes its list while it runs: write map: with input: {command: …}, a command that prints one item a line, and the steps below its agent_template:"
 	}
-	x = &githubMatrix{strategy: strategy, words: map[string]string{}}
+	x = &githubMatrix{strategy: strategy, hidden: hidden}
 	x.key = strategy.Content[slices.Index(strategy.Content, matrix)-1]
 	if x.list = combinations(matrix); len(x.list) == 0 {
 		return nil, "left out: its matrix has no combination"
@@ -138,7 +137,7 @@ func sameValue(a, b *yaml.Node) bool {
 }
 
 var (
-	matrixReference = pattern.Lazy(`\$\{\{\s*matrix\.([\w-]+(?:\.[\w-]+)*)\s*\}\}`)
+	matrixReference = pattern.Lazy(`^\$\{\{\s*matrix\.([\w-]+(?:\.[\w-]+)*)\s*\}\}$`)
 	matrixCondition = pattern.Lazy(`^matrix\.([\w-]+(?:\.[\w-]+)*)\s*(==|!=)\s*'([^']*)'$`)
 )
 
@@ -163,26 +162,14 @@ func (x *githubMatrix) reference(name string) string {
 	return "${item." + name + option + missing + "}"
 }
 
-// hide replaces the references to the matrix in a value by words, so that a parser of shell
-// texts finds words there.
+// hide replaces the references to the matrix in a value by words.
 func (x *githubMatrix) hide(n *yaml.Node) *yaml.Node {
-	if n == nil {
-		return nil
-	}
-	out := *n
-	out.Value = matrixReference().ReplaceAllStringFunc(n.Value, func(s string) string {
-		ref := x.reference(matrixReference().FindStringSubmatch(s)[1])
-		word := fmt.Sprintf("bide_matrix_%d_", len(x.words))
-		for old, known := range x.words {
-			if known == ref {
-				word = old
-			}
+	return x.hidden.hide(n, func(text string) string {
+		if found := matrixReference().FindStringSubmatch(text); found != nil {
+			return x.reference(found[1])
 		}
-		x.words[word] = ref
-		return word
+		return ""
 	})
-	out.Content = value.Map(n.Content, x.hide)
-	return &out
 }
 
 // hideIn calls hide for what GitHub expands in a job: the texts of its steps and their
@@ -195,11 +182,7 @@ func (x *githubMatrix) hideIn(job *yaml.Node) {
 			job.Content[i+1] = x.hide(job.Content[i+1])
 		case "steps":
 			for _, s := range job.Content[i+1].Content {
-				for k := 0; k+1 < len(s.Content); k += 2 {
-					if slices.Contains([]string{"name", "run", "with", "env", "working-directory"}, s.Content[k].Value) {
-						s.Content[k+1] = x.hide(s.Content[k+1])
-					}
-				}
+				hideInStep(s, func(_ string, n *yaml.Node) *yaml.Node { return x.hide(n) })
 			}
 		}
 	}
@@ -211,7 +194,7 @@ func (x *githubMatrix) moveEnv(job *yaml.Node) {
 	env := member(job, "env")
 	for i := 0; env != nil && env.Kind == yaml.MappingNode && i+1 < len(env.Content); i += 2 {
 		key, v := env.Content[i], env.Content[i+1]
-		if !matrixReference().MatchString(v.Value) {
+		if x.hide(v).Value == v.Value {
 			continue
 		}
 		for _, s := range member(job, "steps").Content {
@@ -229,16 +212,6 @@ func (x *githubMatrix) moveEnv(job *yaml.Node) {
 	}
 	if at := slices.Index(job.Content, env); env != nil && len(env.Content) == 0 {
 		job.Content = slices.Delete(job.Content, at-1, at+1)
-	}
-}
-
-// show replaces the words of hide by their references.
-func (x *githubMatrix) show(n *yaml.Node) {
-	for word, ref := range x.words {
-		n.Value = strings.ReplaceAll(n.Value, word, ref)
-	}
-	for _, c := range n.Content {
-		x.show(c)
 	}
 }
 
@@ -278,7 +251,6 @@ func (x *githubMatrix) write(m *migrated, out, steps *yaml.Node) (comments []str
 		policy := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{yamlWord("continue_on_failure"), yamlWord("false")}}
 		out.Content = append(out.Content, yamlWord("error_policy"), policy)
 	}
-	x.show(steps)
 	return comments
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,14 +47,19 @@ func (g *githubScope) variables(env *yaml.Node) {
 // said adds the names that steps set for later ones.
 func (g *githubScope) said(steps *yaml.Node) {
 	for _, s := range steps.Content {
-		run := member(s, "run")
-		if run == nil || !githubFiles().MatchString(run.Value) {
-			continue
-		}
+		maps.Copy(g.env, saidBy(s))
+	}
+}
+
+// saidBy are the names that a step may set for later ones.
+func saidBy(s *yaml.Node) map[string]string {
+	names := map[string]string{}
+	if run := member(s, "run"); run != nil && githubFiles().MatchString(run.Value) {
 		for _, found := range saidName().FindAllStringSubmatch(run.Value, -1) {
-			g.env[found[1]] = ""
+			names[found[1]] = ""
 		}
 	}
+	return names
 }
 
 var (

@@ -135,17 +135,17 @@ func (d *decoder) tellForeign(at diag.Pos, role textRole, e template.Foreign) {
 	switch {
 	case role == roleProse:
 		d.warnAt(at, "foreign-expression", "%sand is left as it is", what).
-			Suggest("%s; or $%s where the text itself is meant", writtenHere(e.Text), short(e.Text))
+			Suggest("%s; or $%s where the text itself is meant", WrittenHere(e.Text), short(e.Text))
 	case role == roleShell && e.Dollars && e.Certain:
 		d.problems.Errorf(at, "foreign-expression", "%swhich a shell cannot read", what).
 			Suggest("put it in single quotes, or write \\%s, where the text itself is meant", short(e.Text))
 	case role == roleShell && !e.Certain:
-		d.warnAt(at, "foreign-expression", "%swhich a shell cannot read", what).Suggest("%s", writtenHere(e.Text))
+		d.warnAt(at, "foreign-expression", "%swhich a shell cannot read", what).Suggest("%s", WrittenHere(e.Text))
 	case role == roleShell:
 		d.problems.Errorf(at, "foreign-expression", "%swhich a shell cannot read", what).
-			Suggest("%s; or put it in single quotes where the text itself is meant", writtenHere(e.Text))
+			Suggest("%s; or put it in single quotes where the text itself is meant", WrittenHere(e.Text))
 	default:
-		d.problems.Errorf(at, "foreign-expression", "%swhich there are none of here", what).Suggest("%s", writtenHere(e.Text))
+		d.problems.Errorf(at, "foreign-expression", "%swhich there are none of here", what).Suggest("%s", WrittenHere(e.Text))
 	}
 }
 
@@ -408,8 +408,8 @@ func systemSh() string {
 // itemNamed is what a text has in it that names an item, or what it is given of one.
 var itemNamed = pattern.Lazy(`\$\{?(item|ARG|foreach|index|map\.|BIDE_|PRODIGY_)`)
 
-// writtenHere says what is written here for an expression of GitHub Actions.
-func writtenHere(text string) string {
+// WrittenHere says what is written here for an expression of GitHub Actions.
+func WrittenHere(text string) string {
 	inner := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, "${{"), "}}"))
 	path := strings.Split(inner, ".")
 	name := path[len(path)-1]

@@ -20,9 +20,10 @@ type Migration struct {
 
 // Rewrite is one place of a file: what is there, and what is to be there.
 type Rewrite struct {
-	Line int    `json:"line"`
-	From string `json:"from"`
-	To   string `json:"to"`
+	Line   int    `json:"line"`
+	Column int    `json:"column,omitempty"` // of an expression, in characters from 1
+	From   string `json:"from"`
+	To     string `json:"to"`
 
 	column, end int // of From, in characters; end is behind it
 }
