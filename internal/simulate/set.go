@@ -37,37 +37,77 @@ func Set(src []byte, changes []string) ([]byte, error) {
 
 // setKeys changes values, where same says which keys are spellings of one.
 func setKeys(src []byte, changes []string, same sameKey) ([]byte, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(src, &root); err != nil {
+	text, failed, err := apply(src, changes, same)
+	if err != nil {
 		return nil, err
 	}
-	if len(root.Content) != 1 {
-		return nil, errors.New("there is nothing in the file to set")
-	}
 	var errs []error
-	for _, c := range changes {
-		if err := set(root.Content[0], c, same); err != nil {
-			errs = append(errs, fmt.Errorf("--set %s: %w", c, err))
+	for _, f := range failed {
+		if hint := meantPaths(src, f.change); hint != "" {
+			f.err = fmt.Errorf("%w; %s", f.err, hint)
 		}
+		errs = append(errs, fmt.Errorf("--set %s: %w", f.change, f.err))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	for _, p := range inVain(src, text) {
+		message := strings.TrimSuffix(p.Message, "; it is ignored")
+		if hint := cmp.Or(insideRetry(message, changes), meantByAny(src, message, changes), ofModel(changes), p.Suggestion); hint != "" {
+			message += "; " + hint
+		}
+		errs = append(errs, errors.New("--set: "+message))
+	}
+	return text, errors.Join(errs...)
+}
+
+// failedChange is a change that cannot be made, and why.
+type failedChange struct {
+	change string
+	err    error
+}
+
+// apply makes changes, and gives those that cannot be made. Its error is of the text.
+func apply(src []byte, changes []string, same sameKey) ([]byte, []failedChange, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(src, &root); err != nil {
+		return nil, nil, err
+	}
+	if len(root.Content) != 1 {
+		return nil, nil, errors.New("there is nothing in the file to set")
+	}
+	var failed []failedChange
+	for _, c := range changes {
+		if err := set(root.Content[0], c, same); err != nil {
+			failed = append(failed, failedChange{c, err})
+		}
 	}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := errors.Join(enc.Encode(&root), enc.Close()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return b.Bytes(), inVain(src, b.Bytes(), changes)
+	return b.Bytes(), failed, nil
+}
+
+// canSet reports whether Set can make a change.
+func canSet(src []byte, change string) bool {
+	for _, same := range []sameKey{func(string, string) bool { return false }, workflow.SameKey} {
+		text, failed, err := apply(src, []string{change}, same)
+		if err == nil && len(failed) == 0 && len(inVain(src, text)) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // sameKey says whether two keys are spellings of one.
 type sameKey func(a, b string) bool
 
-// inVain is an error for changes that no run would heed: of a key that is none, or that
-// has no effect where it is.
-func inVain(before, after []byte, changes []string) error {
+// inVain gives what no run would heed of a changed file, and was not in it before: keys that
+// are none, or that have no effect where they are.
+func inVain(before, after []byte) (list diag.List) {
 	ignored := func(text []byte) map[string]diag.Problem {
 		found := map[string]diag.Problem{}
 		_, problems := workflow.Parse("", text, workflow.Options{})
@@ -79,39 +119,137 @@ func inVain(before, after []byte, changes []string) error {
 		return found
 	}
 	was := ignored(before)
-	var errs []error
 	for message, p := range ignored(after) {
 		if _, known := was[message]; !known {
-			text := "--set: " + strings.TrimSuffix(message, "; it is ignored")
-			if hint := cmp.Or(insideRetry(message, changes), ofModel(changes), p.Suggestion); hint != "" {
-				text += "; " + hint
-			}
-			errs = append(errs, errors.New(text))
+			list = append(list, p)
 		}
 	}
-	slices.SortFunc(errs, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
-	return errors.Join(errs...)
+	slices.SortFunc(list, func(x, y diag.Problem) int { return strings.Compare(x.Message, y.Message) })
+	return list
 }
 
-// insideRetry is the path of a change whose last part is an option of a retry policy, which
-// a step does not have; "" where the message is of no such one.
+// insideRetry is the change that is meant by one whose last part is an option of a retry
+// policy, which a step does not have; "" where the message is of no such one.
 func insideRetry(message string, changes []string) string {
 	for _, c := range changes {
-		path, _, _ := strings.Cut(c, "=")
+		path, val, _ := strings.Cut(c, "=")
 		at := strings.LastIndexByte(path, '.')
 		if at < 0 || strings.HasSuffix(path[:at], "retry") || strings.HasSuffix(path[:at], "retry_config") {
 			continue
 		}
-		key := path[at+1:]
-		known := option.ByName(key) != nil || key == "max_attempts" || key == "retries"
-		if known && strings.Contains(message, key) {
-			if key == "max_attempts" || key == "retries" {
-				key = "attempts"
+		if key := path[at+1:]; strings.Contains(message, key) {
+			if inside := inPolicy(key, val); inside != "" {
+				return "write " + path[:at] + ".retry." + inside
 			}
-			return "write " + path[:at] + ".retry." + key
 		}
 	}
 	return ""
+}
+
+// inPolicy is KEY=VALUE of the option of a retry policy that is meant by a key; "" for none.
+func inPolicy(key, val string) string {
+	for _, r := range option.Table() {
+		if !r.InPolicy() || r.In&option.File == 0 || !slices.Contains(r.Spellings(), key) && r.Call != key && !slices.Contains(r.Meant, key) {
+			continue
+		}
+		if n, err := strconv.Atoi(val); err == nil && (key == "retries" || key == "max_retries") { // those after the first
+			val = strconv.Itoa(n + 1)
+		}
+		if key != r.Name && strings.HasPrefix(key, r.Name+"_") { // its unit
+			return key + "=" + val
+		}
+		return r.Name + "=" + val
+	}
+	return ""
+}
+
+// meantByAny is meantPaths for the change that a message is of.
+func meantByAny(src []byte, message string, changes []string) string {
+	for _, c := range changes {
+		if key, _, _ := strings.Cut(c, "="); strings.Contains(message, strconv.Quote(key)) {
+			if hint := meantPaths(src, c); hint != "" {
+				return hint
+			}
+		}
+	}
+	return ""
+}
+
+// mostMeant is how many changes an error proposes, and mostTried how many steps it tries.
+const mostMeant, mostTried = 4, 50
+
+// meantPaths proposes the changes that may be meant by one that cannot be made: for a key
+// alone, those of the parts of the file and of the steps that can have it, as PATH=VALUE; for a
+// step that there is not, the one with a name like it.
+func meantPaths(src []byte, change string) string {
+	path, val, _ := strings.Cut(change, "=")
+	key := strings.TrimPrefix(strings.TrimPrefix(path, "retry."), "retry_config.")
+	f, _ := workflow.Parse("", src, workflow.Options{})
+	if f == nil || key == "" {
+		return ""
+	}
+	f.Source = src
+	if strings.ContainsAny(key, ".[") {
+		return meantStep(f, path, val)
+	}
+	var found []string
+	for _, part := range partsOf(src) { // those whose keys are names, as of env:, take any
+		if c := part + "." + key + "=" + val; canSet(src, c) && !canSet(src, part+".bide_has_no_such_key="+val) {
+			found = append(found, c)
+		}
+	}
+	ends, tried := []string{key + "=" + val}, 0
+	inside := inPolicy(key, val)
+	if inside != "" {
+		ends = []string{"retry." + inside, ends[0]}
+	}
+	workflow.Walk(f, func(s *workflow.Step) {
+		if tried++; tried > mostTried || len(found) > mostMeant {
+			return
+		}
+		for _, end := range ends {
+			if c := settable(f, s) + "." + end; canSet(src, c) {
+				found = append(found, c)
+				return
+			}
+		}
+	})
+	if len(found) == 0 {
+		return ""
+	}
+	if len(found) > mostMeant {
+		found = append(found[:mostMeant], "the same of another step")
+	}
+	if c := "retry_defaults." + inside; inside != "" && !slices.Contains(found, c) && canSet(src, c) {
+		found = append(found, c+" for all steps without their own")
+	}
+	return "write " + strings.Join(found, " or ")
+}
+
+// meantStep proposes a step with a name like the one that a path begins with.
+func meantStep(f *workflow.File, path, val string) string {
+	name, rest, _ := strings.Cut(path, ".")
+	var names []string
+	workflow.Walk(f, func(s *workflow.Step) { names = append(names, s.Name, s.ID) })
+	near := diag.Nearest(name, names)
+	if c := near + "." + rest + "=" + val; near != "" && near != name && canSet(f.Source, c) {
+		return "did you mean " + c + "?"
+	}
+	return ""
+}
+
+// partsOf are the keys at the top of a file that have keys below them.
+func partsOf(src []byte) (parts []string) {
+	var root yaml.Node
+	if yaml.Unmarshal(src, &root) != nil || len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
+		if root.Content[0].Content[i+1].Kind == yaml.MappingNode {
+			parts = append(parts, root.Content[0].Content[i].Value)
+		}
+	}
+	return parts
 }
 
 // ofModel says where failures and times stand, for a change that would set them in the file;
@@ -175,11 +313,7 @@ func start(root *yaml.Node, path string, same sameKey) (*yaml.Node, []string, er
 			}
 		}
 		if root.Kind == yaml.MappingNode && !slices.Contains([]string{"timeout", "commands", "map", "setup", "reduce", "error_policy", "retry_defaults", "env"}, parts[0]) {
-			hint := ""
-			if slices.Contains([]string{"retry", "retry_config"}, parts[0]) {
-				hint = "; write STEP.retry or retry_defaults"
-			}
-			return nil, nil, fmt.Errorf("the file has neither a key nor a step %s%s", parts[0], hint)
+			return nil, nil, fmt.Errorf("the file has neither a key nor a step %s", parts[0])
 		}
 	}
 	return root, parts, nil

@@ -7,7 +7,7 @@ import (
 )
 
 // TestChangesNameStepsAsPeopleDo: what tune and simulate propose to set names a step by its
-// name, and by its path only where there is none, or where two have it.
+// name or id, and by its path only where there is none, or where two have it.
 func TestChangesNameStepsAsPeopleDo(t *testing.T) {
 	t.Parallel()
 	f, _ := workflow.Parse("f.yml", []byte(`name: x
@@ -18,8 +18,9 @@ map:
     - {shell: b}
     - {name: twice, shell: c}
     - {name: twice, shell: d}
+    - {id: own, shell: e}
 `), workflow.Options{})
-	want := []string{"call", "map.agent_template[1]", "map.agent_template[2]", "map.agent_template[3]"}
+	want := []string{"call", "map.agent_template[1]", "map.agent_template[2]", "map.agent_template[3]", "own"}
 	for i, s := range f.Map.Template.Steps {
 		if got := settable(f, s); got != want[i] {
 			t.Errorf("step %d is %q; want %q", i, got, want[i])

@@ -148,9 +148,9 @@ var jitters = []string{"none", "full", "equal", "decorrelated"}
 // settable is how a change names a step: by its name, as people do, where that names no
 // other one.
 func settable(f *workflow.File, s *workflow.Step) string {
-	if s.Name != "" {
-		if _, err := Set(f.Source, []string{s.Name + ".retry.attempts=2"}); err == nil {
-			return s.Name
+	for _, name := range []string{s.Name, s.ID} {
+		if name != "" && canSet(f.Source, name+".retry.attempts=2") {
+			return name
 		}
 	}
 	if !strings.Contains(string(f.Source), "commands:") {
