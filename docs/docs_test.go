@@ -286,6 +286,12 @@ func TestSectionsAreFoundByTheirHeadings(t *testing.T) {
 			t.Errorf("%s: %q", words, got)
 		}
 	}
+	// The names of other tools lead to the page for those who come from them.
+	for _, tool := range strings.Split("argo,argo workflows,Airflow,dagster,prefect,snakemake,nextflow,make,xargs,taskfile,just,gitlab,jenkins,circleci,tekton,celery,sidekiq,step functions,tenacity,polly,resilience4j,temporal,dagu,prodigy,github actions,gnu parallel", ",") {
+		if got, _, _ := strings.Cut(docs.Sections(tool), "\n"); !strings.HasPrefix(got, "## ") || !strings.HasSuffix(got, " (coming-from)") {
+			t.Errorf("%s leads to %q", tool, got)
+		}
+	}
 	for _, words := range []string{"", "-", "no such heading"} {
 		if got := docs.Sections(words); got != "" {
 			t.Errorf("%q gives %q", words, got)

@@ -37,13 +37,13 @@ var foreignNames = map[string]foreign{
 	"justfile": {"a justfile", inComingFrom}, ".justfile": {"a justfile", inComingFrom},
 	"taskfile.yml": {"a Taskfile", inComingFrom}, "taskfile.yaml": {"a Taskfile", inComingFrom}, "taskfile.dist.yml": {"a Taskfile", inComingFrom},
 	"crontab": {"a crontab", "keep it: its lines start bide run FILE, or bide exec -- COMMAND for one command"}, ".gitlab-ci.yml": {"a file of GitLab CI", inComingFrom},
-	"jenkinsfile": {"a Jenkinsfile", asSteps}, "procfile": {"a Procfile", asSteps}, "snakefile": {"a Snakefile", asSteps},
+	"jenkinsfile": {"a Jenkinsfile", inComingFrom}, "procfile": {"a Procfile", asSteps}, "snakefile": {"a Snakefile", inComingFrom},
 	"azure-pipelines.yml": {"a file of Azure Pipelines", asSteps}, "dockerfile": {"a Dockerfile", asSteps},
 }
 
 // foreignExtensions are the extensions of files of other tools.
 var foreignExtensions = map[string]foreign{
-	".mk": {"a makefile", inComingFrom}, ".just": {"a justfile", inComingFrom}, ".groovy": {"a Jenkinsfile", asSteps},
+	".mk": {"a makefile", inComingFrom}, ".just": {"a justfile", inComingFrom}, ".groovy": {"a Jenkinsfile", inComingFrom},
 }
 
 // aScript is what a script of another program is.
@@ -86,11 +86,11 @@ func ofAnotherTool(path string, text []byte) foreign {
 	case hasAll(top, "deployments") && steps == nil && anyValue(top, func(n *yaml.Node) bool {
 		return n.Kind == yaml.SequenceNode && slices.ContainsFunc(n.Content, func(d *yaml.Node) bool { return hasKey(d, []string{"entrypoint", "flow_name", "work_pool"}) })
 	}):
-		return foreign{"a file of deployments of Prefect", asSteps}
+		return foreign{"a file of deployments of Prefect", inComingFrom}
 	case hasAll(top, "version", "tasks"):
 		return foreignNames["taskfile.yml"]
 	case hasAll(top, "version", "jobs") && member(top, "on") == nil:
-		return foreign{"a file of CircleCI", asSteps}
+		return foreign{"a file of CircleCI", inComingFrom}
 	case hasAll(top, "services") && member(top, "jobs") == nil && steps == nil:
 		return foreign{"a file of Docker Compose", asSteps}
 	case hasAll(top, "scripts") && base == "package.json":
