@@ -14,10 +14,17 @@ var (
 	markup  = strings.NewReplacer("**", "", "`", "")
 )
 
-// Plain sets a page as text for a terminal of a width: headings by the function
-// that makes a text bold, code indented, a table as one paragraph for each row.
-func Plain(w io.Writer, page string, width int, bold func(string) string) error {
-	p := &plain{width: max(width, 40), bold: bold}
+// Style is how parts of a page are set for a terminal.
+type Style struct {
+	Bold func(text string) string            // a heading
+	Help func(text string, width int) string // the help of a command
+}
+
+// Plain sets a page as text for a terminal of a width: headings bold, code indented, a table
+// as one paragraph for each row. Only the help of commands is folded of what is code: the rest
+// is there to be copied.
+func Plain(w io.Writer, page string, width int, style Style) error {
+	p := &plain{width: max(width, 40), Style: style}
 	for line := range strings.Lines(page) {
 		p.line(strings.TrimRight(line, "\n"))
 	}
@@ -29,11 +36,12 @@ func Plain(w io.Writer, page string, width int, bold func(string) string) error 
 type plain struct {
 	out   strings.Builder
 	width int
-	bold  func(string) string
-	words []string // of the paragraph that is being read
-	lead  string   // before its first line
-	code  bool
-	head  []string // of the table that is being read
+	Style
+	words  []string // of the paragraph that is being read
+	lead   string   // before its first line
+	code   bool
+	helped []string // lines of the help that is being read; nil outside
+	head   []string // of the table that is being read
 }
 
 func (p *plain) line(line string) {
@@ -41,7 +49,14 @@ func (p *plain) line(line string) {
 	switch {
 	case strings.HasPrefix(line, "```"):
 		p.flush()
-		p.code = !p.code
+		if p.code = !p.code; line == "```help" {
+			p.helped = []string{}
+		}
+		if !p.code {
+			p.help()
+		}
+	case p.helped != nil:
+		p.helped = append(p.helped, line)
 	case p.code:
 		p.out.WriteString("    " + line + "\n")
 	case strings.HasPrefix(line, "<!--"):
@@ -61,6 +76,17 @@ func (p *plain) line(line string) {
 		}
 		p.words = append(p.words, strings.Fields(inline(line))...)
 	}
+}
+
+// help sets the help of a command that was read.
+func (p *plain) help() {
+	if len(p.helped) > 0 {
+		const indent = "    "
+		for line := range strings.Lines(p.Help(strings.Join(p.helped, "\n"), p.width-len(indent))) {
+			p.out.WriteString(strings.TrimRight(indent+line, " \n") + "\n")
+		}
+	}
+	p.helped = nil
 }
 
 // row sets a row of a table: its first cell, and the others behind their heads.
@@ -90,7 +116,7 @@ func (p *plain) row(cells []string) {
 // title writes a heading, or the first cell of a row.
 func (p *plain) title(lead, text string) {
 	p.lead, p.words = lead, strings.Fields(inline(text))
-	p.wrap(p.bold)
+	p.wrap(p.Bold)
 }
 
 // flush ends a paragraph and wraps it.

@@ -145,7 +145,7 @@ func (o *cleanOptions) askAge() error {
 	if !isTerminal(o.in) || !isTerminal(o.err) {
 		return usagef("say which runs: --older-than 30d, --older-than 0s for all that have ended, or --run RUN")
 	}
-	fmt.Fprint(o.err, "Remove runs that ended how long ago, at least (as in 30d)? ")
+	o.question("Remove runs that ended how long ago, at least (as in 30d)?")
 	line, err := bufio.NewReader(o.in).ReadString('\n')
 	if o.older = strings.TrimSpace(line); o.older == "" {
 		return errors.Join(errors.New("nothing was done"), err)

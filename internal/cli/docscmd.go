@@ -83,7 +83,7 @@ func (o *docsOptions) run() error {
 	case o.json:
 		return printJSON(o.out, docJSON{page.Topic, page.Title, text})
 	case isTerminal(o.out) || o.columns(o.out) > 0:
-		return docs.Plain(o.out, text, min(o.columns(o.out), 100), o.palette(o.out).bold)
+		return docs.Plain(o.out, text, min(o.columns(o.out), mostHelp), docs.Style{Bold: o.palette(o.out).bold, Help: helpText})
 	}
 	return o.print(text)
 }

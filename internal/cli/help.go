@@ -33,6 +33,10 @@ func (s *streams) wideHelp(root *cobra.Command) {
 	})
 }
 
+// helpText is the help of a command that was written for a terminal of the usual width, on one
+// of another.
+func helpText(text string, width int) string { return narrowed(reflow(text, width), width) }
+
 // column matches what precedes the second column of a line of help, or a comment.
 var column = pattern.Lazy(`^\s*\S+(?: \S+)*\s{2,}`)
 

@@ -66,7 +66,7 @@ func commandsPage(root *cobra.Command) string {
 		}
 	}
 	for _, c := range documented(root) {
-		b.WriteString("\n## " + c.CommandPath() + "\n\n" + c.Short + ".\n\n```text\n" + c.UseLine() + "\n")
+		b.WriteString("\n## " + c.CommandPath() + "\n\n" + c.Short + ".\n\n```help\n" + c.UseLine() + "\n")
 		for _, text := range []string{c.Long, c.Example} {
 			if text = strings.Trim(text, "\n"); text != "" {
 				b.WriteString("\n" + text + "\n")

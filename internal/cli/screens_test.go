@@ -106,6 +106,8 @@ func TestNarrow(t *testing.T) {
 		"no file":       {[]string{"run", "none.yml"}, []string{"nothing was\n  run\n"}},
 		"explain":       {[]string{"explain", filepath.Join(filepath.Dir(file), "nested.yml")}, []string{"        claude      please mend what\n", "line 6"}},
 		"docs":          {[]string{"docs", "exit-status"}, []string{"Exit statuses"}},
+		"docs commands": {[]string{"docs", "commands"}, []string{"\n    Runs dead letters again in the same\n    run: with new attempts, under the\n    same correlation ids, and with their\n", "\n      bide run review.yml --map\n          'src/*.go' --max-parallel 4\n"}},
+		"docs command":  {[]string{"docs", "dlq", "retry"}, []string{"\n    Runs dead letters again in the same\n    run: with new attempts,"}},
 		"docs word":     {[]string{"docs", "retry_on"}, []string{"network"}},
 		"migrate":       {[]string{"migrate", filepath.Join(filepath.Dir(file), "ci.yml")}, []string{"  # GitHub's uses: x/y is left out;\n  #   write what it does as shell:\n", "left out; write\n    what it does"}},
 		"proof":         {[]string{"proof", screenRuns[1]}, []string{"has no evidence"}},
@@ -144,6 +146,12 @@ func TestNarrow(t *testing.T) {
 				}
 			}
 		})
+	}
+	var b bytes.Buffer
+	narrow := &streams{err: &b, width: 40}
+	narrow.question("Remove runs that ended how long ago, at least (as in 30d)?")
+	if want := "Remove runs that ended how long ago, at\n  least (as in 30d)? "; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 	for _, n := range []int{0, 3, 200} {
 		if text := barText("a-workflow-with-a-long-name-of-its-file.yml", n, 200, 40); ansi.StringWidth(text) >= 40 || !strings.HasSuffix(text, fmt.Sprintf(" %d of 200", n)) {

@@ -72,7 +72,7 @@ func (s *streams) ask() func(string) bool {
 		return nil
 	}
 	return func(question string) bool {
-		fmt.Fprintf(s.err, "%s [y/N] ", question)
+		s.question(question + " [y/N]")
 		line, err := bufio.NewReader(s.in).ReadString('\n')
 		if err != nil {
 			fmt.Fprintln(s.err)
@@ -84,6 +84,11 @@ func (s *streams) ask() func(string) bool {
 		}
 		return false
 	}
+}
+
+// question writes a question to standard error, no wider than the terminal.
+func (s *streams) question(text string) {
+	fmt.Fprint(s.err, message(text, s.columns(s.err))+" ")
 }
 
 // print and printf write to standard output.
