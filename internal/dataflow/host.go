@@ -1,6 +1,7 @@
 package dataflow
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +30,9 @@ type host struct {
 	// instead says which agent of a chain answered in place of which, by the path of the
 	// call, where it was not the first.
 	instead sync.Map
+	// said is what the command of a call's latest attempt printed to standard error, by the
+	// path of the call.
+	said sync.Map
 }
 
 type hostKey struct{}
@@ -59,6 +63,9 @@ type callRecord struct {
 	// By is what gave the value of a degraded call: "fallback", "on_error", or which agent of
 	// a chain in place of which.
 	By string `json:"by,omitempty"`
+	// Stderr is what its command printed to standard error; Raw has that where it is no UTF-8.
+	Stderr string    `json:"stderr,omitempty"`
+	Raw    value.Raw `json:"raw,omitempty"`
 	// Masked says that a secret was taken out of the value, which is therefore
 	// of no use to a later life of the run.
 	Masked bool `json:"masked,omitempty"`
@@ -161,9 +168,17 @@ func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 		if errors.As(err, &out) {
 			d.Stderr = h.Executor.Tail(out.Output())
 		}
+		d.Stderr = cmp.Or(d.Stderr, h.Executor.Tail(h.stderr(c)))
 		e.Data = step.Data(d)
 	}
 	h.emit(e)
+}
+
+// stderr takes what the command of the latest attempt at a call printed to standard error.
+func (h *host) stderr(c *flow.Call) string {
+	text, _ := h.said.LoadAndDelete(h.step(c))
+	said, _ := text.(string)
+	return said
 }
 
 // Queued shows that an attempt waits for a slot or a token: it does not run yet.
@@ -204,7 +219,10 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	if by, ok := h.instead.Load(e.Step); ok && end.Outcome == flow.Succeeded {
 		e.Status, d.By = event.Degraded, by.(string)
 	}
+	said := h.stderr(c)
 	if h.Executor.Recorder.Detailed() {
+		d.Stderr = h.Executor.Clip(said)
+		d.Stderr = d.Raw.Take("/stderr", d.Stderr)
 		if end.Outcome == flow.Succeeded || end.Outcome == flow.Degraded {
 			if err := h.record(&d, c, end); err != nil {
 				h.Executor.Note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)

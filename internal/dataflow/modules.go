@@ -73,6 +73,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 	c := m.call()
 	c.Dir, c.Environ, c.Quiet = m.dir(), environ.Of(env), m.p.Quiet
 	res, err := m.Executor.Attempt(ctx, &m.p, c)
+	m.said.Store(m.path, res.Stderr)
 	code, exited := failure.ExitCode(err)
 	if err != nil && !exited {
 		return nil, err
