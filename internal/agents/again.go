@@ -11,7 +11,7 @@ import (
 // before they are recorded.
 func (x *Map) Again(list []journal.DeadLetter, req *journal.RetryRequest) (out []mapper.Again, seal func() error) {
 	for _, l := range list {
-		out = append(out, mapper.Again{Index: l.Index, ID: l.ID, Attempts: l.Attempts, Class: l.Class, Item: req.Edited[l.Index]})
+		out = append(out, mapper.Again{Index: l.Index, ID: l.ID, Attempts: l.Attempts, Item: req.Edited[l.Index]})
 	}
 	return out, func() error {
 		x.mu.Lock()

@@ -94,11 +94,8 @@ func New(ctx context.Context, o Options) (*Map, error) {
 		Stopping: func() error { return life.Stopping(ctx) },
 		Held:     func() bool { _, held := life.Held(); return held },
 		StopText: func(s policy.StopReason) string { return stopText(s, file.Policy) },
-		Failed: func(class, message string, index int, item, label string) {
-			m := x.Executor.Values.Mask()
-			x.Tally.Classes.add(class, m.Text(message), index, m.String(item), m.String(label))
-		},
-		Requeued: x.Tally.Classes.forget, Deciding: deciding, NotBefore: x.NotBefore,
+		Failed:   func(e event.Event) { x.Tally.Causes.apply(x.Executor.Values.Mask(), e) },
+		Deciding: deciding, NotBefore: x.NotBefore,
 	}
 	if x.queue != nil {
 		options.HoldChanged = x.queue.Nudge
@@ -247,7 +244,7 @@ func (x *Map) watched(ctx context.Context) {
 // restore tells the map where each item stood.
 func (x *Map) restore(ctx context.Context) error {
 	st := x.State
-	x.Tally.Classes.restore(st.Items.Errors())
+	x.Tally.Causes.restore(st.Items.Causes())
 	var err error
 	earlier := x.Host.Earlier()
 	if x.past, err = earlier.ItemSteps(ctx, st); err != nil {

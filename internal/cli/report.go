@@ -216,12 +216,16 @@ func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
 	if len(s.Errors) > 0 {
 		b.WriteString("\n| errors | class | for example |\n| ---: | --- | --- |\n")
 	}
-	for _, x := range s.Errors {
+	causes, others := firstCauses(s.Errors)
+	for _, x := range causes {
 		example := ""
 		if x.Example != "" {
 			example = "item " + cell(cmp.Or(x.Label, x.Item)) + ": " + cell(x.Example)
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", x.Count, cell(x.Class), example)
+	}
+	if others != "" {
+		fmt.Fprintf(&b, "\n%s\n", others)
 	}
 	fmt.Fprintf(&b, "\nRun `%s`\n", s.Run)
 	_, err = io.WriteString(w, b.String())

@@ -280,7 +280,7 @@ func progress(a *app) {
 		if s.Run == screenRuns[1] {
 			s.MapReduce, s.Letters = true, 2
 			s.Items = event.ItemCounts{Total: 4, Succeeded: 2, Failed: 2}
-			s.Errors = []journal.ErrorClass{{Class: "timeout", Count: 2, Item: screenItems[1], Example: "timed out after 5m: claude /review " + screenItems[1]}}
+			s.Errors = []journal.Cause{{Class: "timeout", Count: 2, Item: screenItems[1], Example: "timed out after 5m: claude /review " + screenItems[1]}}
 		}
 		d.close(s)
 	}

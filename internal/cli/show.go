@@ -27,30 +27,30 @@ import (
 // shown is what show prints about a run.
 type shown struct {
 	runInfo
-	Params    map[string]string    `json:"params,omitempty"` // with which the run was started
-	Resumes   int                  `json:"resumes"`
-	Hold      string               `json:"hold,omitempty"`            // what holds the map
-	QueueHold string               `json:"queue_hold,omitempty"`      // what holds the merge queue
-	AtOnce    string               `json:"at_once,omitempty"`         // how many items run at once, and why, if the map finds that out
-	Waits     []string             `json:"waits_for,omitempty"`       // limits of this machine
-	Paused    time.Time            `json:"paused_since,omitzero"`     // by bide control
-	Limited   time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before then
-	Agents    string               `json:"agents_held,omitempty"`     // the same in words
-	Class     string               `json:"class,omitempty"`
-	Retried   int                  `json:"items_retried"` // items that needed more than one attempt
-	Letters   int                  `json:"dead_letters"`
-	Proof     *proof.Totals        `json:"proof,omitempty"` // of a run with evidence or a merge queue
-	Phases    []phaseInfo          `json:"phases"`
-	StepList  []stepInfo           `json:"step_list"`
-	Errors    []journal.ErrorClass `json:"errors"`
-	Usage     map[string]float64   `json:"usage,omitempty"`
-	how       string               // how it was interrupted
-	left      unmerged             // work of the run that is not merged
-	Notes     []string             `json:"notes"`
-	Trouble   string               `json:"trouble,omitempty"` // what holds up a run on other machines
-	Commands  []string             `json:"commands"`
-	State     string               `json:"state"` // the run's own directory
-	Version   string               `json:"bide_version,omitempty"`
+	Params    map[string]string  `json:"params,omitempty"` // with which the run was started
+	Resumes   int                `json:"resumes"`
+	Hold      string             `json:"hold,omitempty"`            // what holds the map
+	QueueHold string             `json:"queue_hold,omitempty"`      // what holds the merge queue
+	AtOnce    string             `json:"at_once,omitempty"`         // how many items run at once, and why, if the map finds that out
+	Waits     []string           `json:"waits_for,omitempty"`       // limits of this machine
+	Paused    time.Time          `json:"paused_since,omitzero"`     // by bide control
+	Limited   time.Time          `json:"rate_limit_until,omitzero"` // agents are not asked before then
+	Agents    string             `json:"agents_held,omitempty"`     // the same in words
+	Class     string             `json:"class,omitempty"`
+	Retried   int                `json:"items_retried"` // items that needed more than one attempt
+	Letters   int                `json:"dead_letters"`
+	Proof     *proof.Totals      `json:"proof,omitempty"` // of a run with evidence or a merge queue
+	Phases    []phaseInfo        `json:"phases"`
+	StepList  []stepInfo         `json:"step_list"`
+	Errors    []journal.Cause    `json:"errors"`
+	Usage     map[string]float64 `json:"usage,omitempty"`
+	how       string             // how it was interrupted
+	left      unmerged           // work of the run that is not merged
+	Notes     []string           `json:"notes"`
+	Trouble   string             `json:"trouble,omitempty"` // what holds up a run on other machines
+	Commands  []string           `json:"commands"`
+	State     string             `json:"state"` // the run's own directory
+	Version   string             `json:"bide_version,omitempty"`
 }
 
 type phaseInfo struct {
@@ -203,7 +203,7 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	_, s.Limited, _ = agents.Agents(now)
 	s.Agents = agents.AgentsText(shortRun(s.Run), now)
 	// These are lists even if empty: a stored empty list is read as nil.
-	s.Phases, s.StepList, s.Errors = append([]phaseInfo{}, s.Phases...), append([]stepInfo{}, s.StepList...), append([]journal.ErrorClass{}, s.Errors...)
+	s.Phases, s.StepList, s.Errors = append([]phaseInfo{}, s.Phases...), append([]stepInfo{}, s.StepList...), append([]journal.Cause{}, s.Errors...)
 	s.Notes, s.Commands = append([]string{}, s.Notes...), s.commands()
 	return s, nil
 }
@@ -244,7 +244,7 @@ func foldShow(ctx context.Context, r *journal.Reader) (s *shown, h timeline.Hold
 	}
 	sum, st, header := o.Summary, o.State, r.Header()
 	s.runInfo, s.Resumes, s.Class, s.Usage = infoOf(sum, nil), st.Resumes, st.Class, st.Usage
-	s.Letters, s.Version, s.Errors = sum.Items.DeadLettered, header.BideVersion, st.Items.Errors()
+	s.Letters, s.Version, s.Errors = sum.Items.DeadLettered, header.BideVersion, st.Items.Causes().List()
 	s.Message, s.Paused, s.how, s.left.Left = st.Message, st.Held, stoppedHow(r, sum), st.Left
 	for _, v := range header.Given() {
 		value.Put(&s.Params, v.Name, v.Value)

@@ -245,8 +245,12 @@ func (o *showOptions) printRest(s *shown, p palette) error {
 	var b strings.Builder
 	if len(s.Errors) > 0 {
 		b.WriteString("\n" + p.bold("errors of items") + "\n")
-		for _, e := range s.Errors {
+		causes, others := firstCauses(s.Errors)
+		for _, e := range causes {
 			b.WriteString(fold("  "+causeText(e, oneLine(e.Example)), o.columns(o.out), "      ") + "\n")
+		}
+		if others != "" {
+			b.WriteString("  " + others + "\n")
 		}
 	}
 	if len(s.Notes) > 0 {

@@ -265,8 +265,11 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 		}
 		why := causeText(c, reason("", c.Example))
 		t.Why = append(t.Why, why)
-		if all := sum.Items.DeadLettered; len(of.Errors) > 1 && all > 0 && all == sum.Items.Failed {
+		if all := sum.Items.DeadLettered; len(of.Errors) > 1 && c.Group != "" && all > 0 && all == sum.Items.Failed {
 			filter := fmt.Sprintf("class == %q", c.Class)
+			if slices.ContainsFunc(of.Errors, func(o journal.Cause) bool { return o.Class == c.Class && o.Group != c.Group }) {
+				filter = fmt.Sprintf("group == %q", c.Group)
+			}
 			t.Causes = append(t.Causes, remedy{why, filter, "bide dlq retry " + run + " --filter " + diag.ShellQuote(filter)})
 		}
 	}

@@ -41,8 +41,12 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	} else {
 		fmt.Fprintln(w, head, rest)
 	}
-	for _, c := range s.Errors {
+	causes, others := firstCauses(s.Errors)
+	for _, c := range causes {
 		fmt.Fprintln(w, someLines("  "+causeText(c, reason("", c.Example)), width, "    "))
+	}
+	if others != "" {
+		fmt.Fprintln(w, "  "+others)
 	}
 	if s.Repeated != nil {
 		fmt.Fprintln(w, repeatedText(s.Repeated, width))
@@ -88,14 +92,30 @@ func whenLimited(otherwise string, until time.Time) string {
 	return "when agents may be asked again, at " + until.Local().Format(time.DateTime)
 }
 
-// causeText says how many items failed with a class, and shows the error of one of them if it
+// causeText says how many items failed of a cause, and shows the error of one of them if it
 // is known.
-func causeText(c journal.ErrorClass, example string) string {
+func causeText(c journal.Cause, example string) string {
 	text := fmt.Sprintf("%d × %s", c.Count, c.Class)
 	if c.Example == "" {
 		return text
 	}
 	return text + fmt.Sprintf(", for example item %s: %s", oneLine(cmp.Or(c.Label, c.Item)), example)
+}
+
+// maxCauses is how many causes are told one by one.
+const maxCauses = 5
+
+// firstCauses gives the causes of which most items failed, and says what the others are;
+// "" for none.
+func firstCauses(list []journal.Cause) (first []journal.Cause, others string) {
+	if len(list) <= maxCauses+1 {
+		return list, ""
+	}
+	n := 0
+	for _, c := range list[maxCauses:] {
+		n += c.Count
+	}
+	return list[:maxCauses], fmt.Sprintf("%d × other causes", n)
 }
 
 // repeatedText says what a hold would have saved, or why none was possible.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
@@ -42,7 +43,7 @@ func TestThePageSaysWhatStatusSays(t *testing.T) {
 	}
 	end := event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures}
 	run("killed", event.Event{Type: event.StepStarted, Step: "commands[0]"})
-	run("import", event.Event{Type: event.ItemsReady, Total: 4}, letter(1, "a", "network", "could not resolve host: <data>"), letter(2, "b", "network", "could not resolve host"),
+	run("import", event.Event{Type: event.ItemsReady, Total: 5}, letter(1, "a", "network", "could not resolve host: <data>"), letter(2, "b", "network", "could not resolve host: <data>"), letter(5, "e", "exit", "out of memory"),
 		letter(3, "c", "exit", `no "colour" in it`), event.Event{Type: event.ItemFinished, Item: "d", Index: 4, Status: event.Succeeded}, end)
 	run("one", event.Event{Type: event.ItemsReady, Total: 1}, letter(1, "x", "timeout", "too slow"), end)
 	run("fine", event.Event{Type: event.RunFinished, Status: event.Succeeded})
@@ -98,7 +99,7 @@ func TestThePageSaysWhatStatusSays(t *testing.T) {
 	if got := strings.Join(titles, " "); got != "one import killed" {
 		t.Errorf("the runs that wait are %s", got)
 	}
-	if got := strings.Join(filters, "|"); got != `class == "network"|class == "exit"` {
+	if got := strings.Join(filters, "|"); got != `class == "network"|group == "`+failure.Sign("exit", "", "out of memory").ID()+`"|group == "`+failure.Sign("exit", "", `no "colour" in it`).ID()+`"` {
 		t.Errorf("the filters of the causes are %s", got)
 	}
 	// The command of a cause stands below it.

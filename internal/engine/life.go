@@ -145,7 +145,7 @@ func (r *run) finish(ctx context.Context, err error, done bool) *Summary {
 		Items:     r.tally.Items,
 		Letters:   r.tally.Letters,
 		Outputs:   r.outputs(),
-		Errors:    r.tally.Classes.List(),
+		Errors:    r.tally.Causes.List(r.x.Values.Mask()),
 		Repeated:  r.tally.Repeated,
 		Usage:     r.x.Agents.Used(),
 		Notes:     r.env.Notes,

@@ -16,22 +16,22 @@ import (
 
 // Summary is how a run ended: the data of run_finished.
 type Summary struct {
-	Run        string               `json:"run"`
-	Name       string               `json:"name,omitempty"`
-	Status     string               `json:"status"`
-	DurationMS int64                `json:"duration_ms"`
-	Steps      event.Counts         `json:"steps"`
-	Items      event.ItemCounts     `json:"items"`
-	Outputs    map[string]any       `json:"outputs"`
-	Class      string               `json:"class,omitempty"`
-	Message    string               `json:"message,omitempty"`
-	Errors     []journal.ErrorClass `json:"errors,omitempty"`
-	Usage      *step.Usage          `json:"usage,omitempty"`
-	Notes      []string             `json:"notes,omitempty"`
-	MapReduce  bool                 `json:"-"`
-	Pipeline   bool                 `json:"-"`
-	Dir        string               `json:"-"` // of the run's journal
-	Err        error                `json:"-"`
+	Run        string           `json:"run"`
+	Name       string           `json:"name,omitempty"`
+	Status     string           `json:"status"`
+	DurationMS int64            `json:"duration_ms"`
+	Steps      event.Counts     `json:"steps"`
+	Items      event.ItemCounts `json:"items"`
+	Outputs    map[string]any   `json:"outputs"`
+	Class      string           `json:"class,omitempty"`
+	Message    string           `json:"message,omitempty"`
+	Errors     []journal.Cause  `json:"errors,omitempty"`
+	Usage      *step.Usage      `json:"usage,omitempty"`
+	Notes      []string         `json:"notes,omitempty"`
+	MapReduce  bool             `json:"-"`
+	Pipeline   bool             `json:"-"`
+	Dir        string           `json:"-"` // of the run's journal
+	Err        error            `json:"-"`
 	// MergeWith is the command that merges what the run left in branches; "" for nothing.
 	// OnceMerged is how the run has ended once that is merged; "" where nothing is left,
 	// or more than a merge is missing.

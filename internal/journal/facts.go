@@ -33,10 +33,10 @@ func (f Facts) State(context.Context) (*State, error) {
 		}
 	}
 	s.settle(s.Status == event.Running)
-	if want := s.Items.errors.lacking(); want != nil {
+	if want := s.Items.causes.lacking(); want != nil {
 		for _, e := range f.Events {
 			if _, ok := want[e.Index]; ok && e.Type == event.ItemFinished {
-				s.Items.errors.exemplify(e)
+				s.Items.causes.exemplify(e)
 			}
 		}
 	}

@@ -457,7 +457,7 @@ func (s *State) applyItem(e event.Event) error {
 	case event.ItemFinished:
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)
-		t.errors.ended(e)
+		t.causes.Apply(e)
 		if delete(t.kinds, e.Index); bytes.Contains(e.Data, []byte(ofKind)) && e.Status != event.Unchanged && finished(e.Status).Done() {
 			value.Put(&t.kinds, e.Index, e.Seq)
 		}
@@ -466,7 +466,7 @@ func (s *State) applyItem(e event.Event) error {
 		}
 	case event.ItemRequeued:
 		t.set(e.Index, ItemPending)
-		t.errors.forget(e.Index)
+		t.causes.Apply(e)
 		delete(t.kinds, e.Index)
 		delete(t.special, e.Index)
 		if n := int(t.attempts[e.Index-1]); n > 0 {
@@ -657,7 +657,7 @@ func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, erro
 	if !settled {
 		s.settle(s.Status == event.Running)
 	}
-	return s, r.examples(ctx, &s.Items.errors, last)
+	return s, r.examples(ctx, &s.Items.causes, last)
 }
 
 // itemStepEnded counts a step inside an item, whose end has this data.

@@ -26,7 +26,7 @@ type Items struct {
 	special  map[int]special
 	edited   map[int]json.RawMessage
 	counts   [ItemUnchanged + 1]int
-	errors   itemErrors
+	causes   Causes
 	kinds    map[int]int64 // the items that ended well and otherwise than they were meant to: the number of their item_finished
 }
 
@@ -46,6 +46,9 @@ type special struct {
 // Len is the number of items: of the recorded list, or without one, of those
 // that events told of.
 func (t *Items) Len() int { return len(t.status) }
+
+// Causes gives what the items that failed for good have failed of. It is the state's own.
+func (t *Items) Causes() *Causes { return &t.causes }
 
 // At gives the record of an item, from 1. An index that is none gives the zero
 // record, which is that of an item never started.

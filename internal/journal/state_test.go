@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
@@ -415,7 +417,7 @@ func checkModel(t *rapid.T, j *Journal, events []event.Event) {
 		t.Fatal(err)
 	}
 	// The fold in memory has no events to find another example in.
-	for _, c := range got.Items.errors.classes {
+	for _, c := range got.Items.causes.list {
 		if c.Count == 0 {
 			continue
 		}
@@ -429,7 +431,7 @@ func checkModel(t *rapid.T, j *Journal, events []event.Event) {
 			t.Fatalf("the example of %s is %+v, and the item ended with %+v", c.Class, c, last)
 		}
 	}
-	mine.Items.errors.classes, got.Items.errors.classes = withoutExamples(mine.Items.errors.classes), withoutExamples(got.Items.errors.classes)
+	mine.Items.causes.list, got.Items.causes.list = withoutExamples(mine.Items.causes.list), withoutExamples(got.Items.causes.list)
 	mine.Seq, got.Seq = 0, 0
 	if !reflect.DeepEqual(got.Steps, mine.Steps) && len(got.Steps)+len(mine.Steps) > 0 {
 		t.Fatalf("steps\ngot  %+v\nwant %+v", got.Steps, mine.Steps)
@@ -461,10 +463,10 @@ func checkModel(t *rapid.T, j *Journal, events []event.Event) {
 	checkLetters(t, j, events)
 }
 
-// withoutExamples are classes with what is counted alone.
-func withoutExamples(classes []ErrorClass) (out []ErrorClass) {
-	for _, c := range classes {
-		out = append(out, ErrorClass{Class: c.Class, Count: c.Count})
+// withoutExamples are causes with what is counted alone.
+func withoutExamples(causes []Cause) (out []Cause) {
+	for _, c := range causes {
+		out = append(out, Cause{Class: c.Class, Group: c.Group, Count: c.Count})
 	}
 	return out
 }
@@ -563,27 +565,32 @@ func lastIndex[T any](s []T, f func(T) bool) int {
 	return -1
 }
 
-// TestErrorClasses: the classes of items that failed for good and are not to be
-// run again.
-func TestErrorClasses(t *testing.T) {
+// TestCauses: the causes of items that failed for good and are not to be run again.
+func TestCauses(t *testing.T) {
 	j := newJournal(t, newStore(t))
-	end := func(index int, status, class string) event.Event {
+	end := func(index int, status, class, message string) event.Event {
 		id := fmt.Sprint("i", index)
-		return event.Event{Type: event.ItemFinished, Phase: "map", Index: index, Item: id, Status: status, Class: class, Attempts: 1, Message: "message of " + id}
+		e := event.Event{Type: event.ItemFinished, Phase: "map", Index: index, Item: id, Status: status, Class: class, Attempts: 1, Message: message}
+		if status == event.DeadLettered {
+			e.Data = json.RawMessage(`{"vars":{"step":"another"},"correlation_id":"r/1","step":"agent_template[1]"}`)
+		}
+		return e
 	}
 	for _, e := range []event.Event{
-		end(1, event.DeadLettered, "exit"),
-		end(2, event.Skipped, "timeout"),
-		end(3, event.Failed, "exit"),
-		end(4, event.Succeeded, ""),
-		end(5, event.Skipped, ""),
-		end(6, event.DeadLettered, "network"),
-		end(7, event.DeadLettered, "exit"),
+		end(1, event.DeadLettered, "exit", "exit status 1: no such user u1"),
+		end(2, event.Skipped, "timeout", "it took 5s"),
+		end(3, event.DeadLettered, "exit", "exit status 1: the disk is full"),
+		end(4, event.Succeeded, "", ""),
+		end(5, event.Skipped, "", ""),
+		end(6, event.DeadLettered, "network", "no answer"),
+		end(7, event.DeadLettered, "exit", "exit status 1: no such user u7"),
 		{Type: event.ItemRequeued, Index: 1, Item: "i1"},
 		{Type: event.ItemRequeued, Index: 6, Item: "i6"},
 		{Type: event.ItemRequeued, Index: 7, Item: "i7"},
-		end(1, event.Succeeded, ""),
-		end(7, event.DeadLettered, "timeout"),
+		end(1, event.Succeeded, "", ""),
+		end(7, event.Skipped, "timeout", "it took 6s"),
+		end(8, event.Failed, "exit", "exit status 1: the disk is full"), // not at a step
+		end(9, event.DeadLettered, "exit", "exit status 1: the disk is full"),
 	} {
 		if err := j.Append(e); err != nil {
 			t.Fatal(err)
@@ -593,9 +600,29 @@ func TestErrorClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []ErrorClass{{"timeout", 2, "message of i2", "i2", "", 2}, {"exit", 1, "message of i3", "i3", "", 3}}
-	if got := s.Items.Errors(); !slices.Equal(got, want) {
+	want := []Cause{
+		{"exit", failure.Signature{Class: "exit", Step: "agent_template[1]", Pattern: "exit status N: the disk is full"}.ID(), 2, "exit status 1: the disk is full", "i3", "", 3},
+		{"timeout", failure.Signature{Class: "timeout", Pattern: "it took Ns"}.ID(), 2, "it took 5s", "i2", "", 2},
+		{"exit", failure.Signature{Class: "exit", Pattern: "exit status N: the disk is full"}.ID(), 1, "exit status 1: the disk is full", "i8", "", 8},
+	}
+	if got := s.Items.Causes().List(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestCausesBeyondTheFirst: where each item fails of a cause of its own, the later ones are
+// counted by their class.
+func TestCausesBeyondTheFirst(t *testing.T) {
+	var x Causes
+	for i := range 1000 {
+		x.Apply(event.Event{Type: event.ItemFinished, Status: event.Failed, Index: i + 1, Item: "i", Class: []string{"exit", "network"}[i%2],
+			Message: strings.Repeat("x", i+1)})
+	}
+	for i := range 800 {
+		x.Apply(event.Event{Type: event.ItemRequeued, Index: i + 1})
+	}
+	if list := x.List(); len(list) != 2 || list[0].Count != 100 || list[1].Count != 100 || list[0].Group+list[1].Group != "" {
+		t.Errorf("%+v", list)
 	}
 }
 

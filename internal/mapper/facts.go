@@ -321,9 +321,6 @@ func (x *Map) stopText(r policy.StopReason) string {
 // failedForGood completes the fact of an item that gets no further attempt.
 func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *handling {
 	l := x.letter(fact, e, v)
-	if x.Failed != nil {
-		x.Failed(fact.Class, fact.Message, e.a.Item.Index, e.a.Item.ID, fact.Label)
-	}
 	fact.Type, fact.Status, fact.Attempts = event.ItemFinished, event.Failed, e.a.Number
 	switch v.Fate {
 	case policy.ItemDeadLettered:

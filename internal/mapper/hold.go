@@ -134,9 +134,6 @@ func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
 		if e.Type = event.ItemRequeued; g.Was == policy.ItemSkipped {
 			e.Status = event.Skipped // it was no dead letter
 		}
-		if x.Requeued != nil {
-			x.Requeued(g.Class, g.Item)
-		}
 	case g.Running:
 		e.Status = event.Running
 	}

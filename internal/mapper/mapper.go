@@ -55,10 +55,9 @@ type Options struct {
 	// Deciding, if not nil, is told of whose attempt the machine decides next, so
 	// that its jitter can be the item's own.
 	Deciding func(index, attempt int)
-	// Failed and Requeued count failures by class: an item failed for good, and
-	// was given another chance.
-	Failed   func(class, message string, index int, item, label string)
-	Requeued func(class string, index int)
+	// Failed, if not nil, is told what is recorded of an item that failed for good, or that
+	// is given another chance.
+	Failed func(event.Event)
 }
 
 // Template is what a map does with its items. It is used by many workers at
@@ -245,6 +244,11 @@ func (x *Map) Pause() event.Pause { return x.machine.Snapshot().Pause }
 func (x *Map) record(facts ...event.Event) {
 	if len(facts) == 0 {
 		return
+	}
+	for i := range facts {
+		if e := &facts[i]; x.Failed != nil && (e.Type == event.ItemFinished && e.Class != "" || e.Type == event.ItemRequeued) {
+			x.Failed(*e)
+		}
 	}
 	if err := x.Recorder.Record(facts...); err != nil && x.broken == nil {
 		x.broken = err

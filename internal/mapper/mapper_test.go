@@ -399,7 +399,7 @@ func TestRequeueInTheMiddle(t *testing.T) {
 				}
 			case 2:
 				time.Sleep(time.Second)
-				err := x.Requeue(t.Context(), []Again{{Index: 1, ID: "i1", Attempts: 1, Class: "exit", Item: []byte("2")}}, func() (bool, error) { return true, nil })
+				err := x.Requeue(t.Context(), []Again{{Index: 1, ID: "i1", Attempts: 1, Item: []byte("2")}}, func() (bool, error) { return true, nil })
 				if err != nil {
 					t.Error(err)
 				}

@@ -13,8 +13,7 @@ import (
 type Again struct {
 	Index    int // of the item, from 1
 	ID       string
-	Attempts int    // made so far
-	Class    string // of its error
+	Attempts int // made so far
 	// Item is the item's data from now on; nil leaves it as it is.
 	Item json.RawMessage
 }
@@ -49,9 +48,6 @@ func (x *Map) requeue(list []Again, take func() (bool, error)) error {
 			return err
 		}
 		x.before[l.Index] = l.Attempts
-		if x.Requeued != nil {
-			x.Requeued(l.Class, l.Index)
-		}
 		if l.Item != nil {
 			x.feed.forget(l.Index)
 		}

@@ -167,9 +167,6 @@ func (x *Map) restoreHandler(ctx context.Context, all *Recorded, index int, rec 
 		return fmt.Errorf("the recorded handler of item %s: %w", e.Item, err)
 	}
 	x.due = append(x.due, h)
-	if x.Failed != nil {
-		x.Failed(e.Class, e.Message, index, e.Item, h.due.Label)
-	}
 	_, err = x.machine.Restore(index, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemHandled, Attempts: rec.Attempts,
 		Class: e.Class, Message: e.Message}, x.Clock.Now())
 	return err

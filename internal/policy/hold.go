@@ -169,8 +169,6 @@ type Given struct {
 	Item int
 	// Taken is how many of them are taken back.
 	Taken int
-	// Class is that of the failure.
-	Class string
 	// Was is ItemDeadLettered or ItemSkipped of an item that had ended so, and runs again;
 	// else 0.
 	Was Fate
@@ -374,7 +372,7 @@ func (h *holding) clear() { h.on, h.seen, h.recent, h.probe = nil, nil, nil, 0 }
 
 // giveBack takes back the failed attempts of a witness.
 func (m *Machine) giveBack(w witness, at instant, now time.Time) (Given, bool) {
-	g := Given{Item: w.item, Class: w.sign.Class}
+	g := Given{Item: w.item}
 	restore := func(r *record) {
 		g.Taken = int(r.failed - w.prior.failed)
 		recoveries := r.recoveries

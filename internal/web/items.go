@@ -400,7 +400,7 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	t.set(i, journal.ItemDeadLettered)
 	t.forget(i + 1)
 	class, message := f.Class(), f.Message()
-	sign := failure.Sign(class, failedStep(f.Data()), message)
+	sign := failure.Sign(class, journal.FailedStep(f.Data()), message)
 	id := sign.ID()
 	g := t.groups[id]
 	if g == nil {
@@ -439,15 +439,6 @@ func (t *items) examples(ctx context.Context, r *journal.Reader) error {
 	}
 	t.lacking = false
 	return nil
-}
-
-// failedStep is the path of the step that failed, in the text of a dead letter. Before
-// the letter's own members stand those of the result, whose steps are others.
-func failedStep(letter string) string {
-	_, own, _ := strings.Cut(letter, `"correlation_id":`)
-	_, path, _ := strings.Cut(own, `"step":"`)
-	path, _, _ = strings.Cut(path, `"`)
-	return path
 }
 
 // againSince gives the items that were run again after an event.

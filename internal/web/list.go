@@ -315,11 +315,11 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 // the list does. resumed says that another process had begun it, soon before.
 func (e *entry) ended(end event.Event, resumed bool) bool {
 	var d struct {
-		Items  journal.Counts       `json:"items"`
-		Steps  event.Counts         `json:"steps"`
-		Errors []journal.ErrorClass `json:"errors"`
+		Items  journal.Counts  `json:"items"`
+		Steps  event.Counts    `json:"steps"`
+		Errors []journal.Cause `json:"errors"`
 	}
-	lacks := func(c journal.ErrorClass) bool { return c.Example == "" }
+	lacks := func(c journal.Cause) bool { return c.Example == "" }
 	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil || slices.ContainsFunc(d.Errors, lacks) {
 		return false // which step has failed is told by the steps
 	}
@@ -378,8 +378,8 @@ func (e *entry) tell(line *timeline.Timeline, it *items) {
 	}
 }
 
-// mostFrequent is the class of errors of which there are most.
-func mostFrequent(list []journal.ErrorClass) (most journal.ErrorClass) {
+// mostFrequent is the cause of which there are most.
+func mostFrequent(list []journal.Cause) (most journal.Cause) {
 	for _, c := range list {
 		if c.Count > most.Count {
 			most = c
