@@ -117,8 +117,8 @@ func TestFactsWithoutTheNewKeys(t *testing.T) {
 }
 
 // past removes from a fact what was added later for other reasons: rounds, the draws of
-// jitter, what a server asked for, how long what failed took, why no attempt follows, the text of a step, and that
-// items of a map failed. It is
+// jitter, what a server asked for, how long what failed took, why no attempt follows, the text of a step, that
+// items of a map failed, and the groups of what they failed of. It is
 // false if the whole fact was added later.
 func past(e *event.Event) bool {
 	e.Seq = 0
@@ -137,7 +137,7 @@ func past(e *event.Event) bool {
 	return true
 }
 
-var drawn = regexp.MustCompile(`,"(drawn":"[0-9a-f]*"|(asked|duration)_ns":[0-9]+)`)
+var drawn = regexp.MustCompile(`,"((drawn|group)":"[0-9a-f]*"|(asked|duration)_ns":[0-9]+)`)
 
 // factsOf gives the facts of a run in virtual time, a line each.
 func factsOf(t *testing.T, text string) []byte {
