@@ -330,13 +330,18 @@ func ExampleDo() {
 		return
 	}
 	for range 3 {
-		fmt.Println(circuit.Do(context.Background(), b, func(context.Context) error { return errors.New("connection refused") }))
+		err := circuit.Do(context.Background(), b, func(context.Context) error { return errors.New("connection refused") })
+		if open, ok := errors.AsType[*circuit.OpenError](err); ok {
+			fmt.Println("refused; try again in", open.RetryAfter.Round(time.Second))
+			continue
+		}
+		fmt.Println(err)
 	}
 	// Output:
 	// connection refused
 	// search closed → open
 	// connection refused
-	// circuit "search" is open; it lets a probe through in 10s
+	// refused; try again in 10s
 }
 
 // A breaker that stays open for as long as a duration can be says so from the first
