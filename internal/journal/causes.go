@@ -1,15 +1,14 @@
 package journal
 
 import (
-	"github.com/bide-dev/bide/internal/failure"
-	"strings"
-
 	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -37,13 +36,17 @@ const maxCauses = 50
 // once one has failed. The zero value has none.
 type Causes struct {
 	list   []Cause // Count may be 0
+	more   [][]Cause // by place: further examples, for when that of the cause is mended: the last ones
 	places map[failure.Signature]int
 	of     []uint16 // the cause of an item, by index-1: its place plus one, 0 for none
 }
 
+// maxExamples bounds the further examples of a cause.
+const maxExamples = 8
+
 // Clone gives a copy.
 func (x *Causes) Clone() Causes {
-	return Causes{slices.Clone(x.list), maps.Clone(x.places), slices.Clone(x.of)}
+	return Causes{slices.Clone(x.list), value.Map(x.more, slices.Clone), maps.Clone(x.places), slices.Clone(x.of)}
 }
 
 // List gives the causes, the most frequent first, and then by their classes.
@@ -81,12 +84,17 @@ func (x *Causes) failed(e event.Event) {
 		if sign != (failure.Signature{Class: e.Class}) {
 			c.Group = sign.ID()
 		}
-		x.list = append(x.list, c)
+		x.list, x.more = append(x.list, c), append(x.more, nil)
 		value.Put(&x.places, sign, place)
 	}
 	c := &x.list[place]
 	if c.Index == 0 {
 		c.exemplify(e)
+	} else {
+		var one Cause
+		one.exemplify(e)
+		more := append(x.more[place], one)
+		x.more[place] = more[max(0, len(more)-maxExamples):]
 	}
 	c.Count++
 	if more := e.Index - len(x.of); more > 0 {
@@ -100,10 +108,16 @@ func (x *Causes) forget(index int) {
 	if index > len(x.of) || x.of[index-1] == 0 {
 		return
 	}
-	c := &x.list[x.of[index-1]-1]
+	place := int(x.of[index-1]) - 1
+	c, more := &x.list[place], &x.more[place]
 	c.Count--
+	*more = slices.DeleteFunc(*more, func(one Cause) bool { return one.Index == index })
 	if c.Index == index {
-		c.exemplify(event.Event{})
+		var next Cause
+		if len(*more) > 0 {
+			next, *more = (*more)[0], (*more)[1:]
+		}
+		c.Index, c.Item, c.Label, c.Example = next.Index, next.Item, next.Label, next.Example
 	}
 	x.of[index-1] = 0
 }

@@ -610,6 +610,31 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestCausesKeepAnExample: while items of a cause are left, one of them is its example, also
+// when that of before runs again.
+func TestCausesKeepAnExample(t *testing.T) {
+	var x Causes
+	for i := range 9 {
+		x.Apply(event.Event{Type: event.ItemFinished, Status: event.DeadLettered, Index: i + 1, Item: fmt.Sprint("i", i+1), Class: "exit", Message: "no"})
+	}
+	other := x.Clone()
+	for _, c := range []struct {
+		again []int
+		left  string
+	}{{[]int{1}, "i2"}, {[]int{2}, "i3"}, {[]int{4, 3}, "i5"}, {[]int{5, 6, 7, 8}, "i9"}} {
+		for _, i := range c.again {
+			x.Apply(event.Event{Type: event.ItemRequeued, Index: i})
+		}
+		if list := x.List(); len(list) != 1 || list[0].Item != c.left || list[0].Example != "no" {
+			t.Fatalf("%+v, want %s as the example", list, c.left)
+		}
+	}
+	other.Apply(event.Event{Type: event.ItemRequeued, Index: 1})
+	if list := other.List(); len(list) != 1 || list[0].Item != "i2" || list[0].Count != 8 {
+		t.Errorf("the copy has %+v", list)
+	}
+}
+
 // TestCausesBeyondTheFirst: where each item fails of a cause of its own, the later ones are
 // counted by their class.
 func TestCausesBeyondTheFirst(t *testing.T) {
