@@ -35,7 +35,7 @@ const maxCauses = 50
 // Causes counts the items that failed for good by their causes: two bytes for each item,
 // once one has failed. The zero value has none.
 type Causes struct {
-	list   []Cause // Count may be 0
+	list   []Cause   // Count may be 0
 	more   [][]Cause // by place: further examples, for when that of the cause is mended: the last ones
 	places map[failure.Signature]int
 	of     []uint16 // the cause of an item, by index-1: its place plus one, 0 for none
