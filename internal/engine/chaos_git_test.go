@@ -35,11 +35,12 @@ if [ "$which" = writing ]; then
     exec @GIT@ "$@" ;;
   esac
 fi
-k=0
+{ read -r k < "$FATAL/last"; } 2>/dev/null || k=0 # some call that was; all before it were, too
 while k=$((k + 1)); do
   [ $k -le "$n" ] || exec @GIT@ "$@"
   if (set -C; true > "$FATAL/call-$k") 2>/dev/null; then break; fi
 done
+echo $k > "$FATAL/last"
 [ $k = "$n" ] || exec @GIT@ "$@"
 until read -r bide < "$FATAL/pid"; do :; done 2>/dev/null
 echo "$*" > "$FATAL/killed"
