@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -147,20 +150,25 @@ func do(t *testing.T, ctx context.Context, steps ...chromedp.Action[chromedp.Voi
 	}
 }
 
-// eval asks a page that is loaded.
+// eval asks a page that is loaded. A page may be replaced between any two calls, so the
+// question itself looks whether the page is whole.
 func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	t.Helper()
+	whole := `if (document.readyState !== "complete") throw new Error("` + replaced + `");` + "\n" + js
 	for again := 0; ; again++ {
 		until(t, ctx, `document.documentElement && document.readyState === "complete"`)
-		v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+		v, err := chromedp.Run(ctx, chromedp.Evaluate[T](whole, chromedp.EvalAwaitPromise))
 		switch {
 		case err == nil:
 			return v
-		case again == 10 || !strings.Contains(err.Error(), navigated) && !strings.Contains(err.Error(), "properties of null"): // the document is being replaced
+		case again == 10 || !strings.Contains(err.Error(), navigated) && !strings.Contains(err.Error(), replaced) && !strings.Contains(err.Error(), "properties of null"): // the document is being replaced
 			t.Fatalf("%.500s: %v", js, err)
 		}
 	}
 }
+
+// replaced is what a question says that came to a page which is still being loaded.
+const replaced = "the page is being replaced"
 
 // navigated is what the browser says of a question that a navigation cut off: the answer
 // is that of the page which comes.
@@ -234,6 +242,26 @@ func axe(t *testing.T, ctx context.Context, what string) {
 	}
 	if eval[bool](t, ctx, `window.pwned !== undefined || document.querySelector("main img, main b.x, main script") !== null`) {
 		t.Errorf("%s: what a run said became markup", what)
+	}
+}
+
+// TestAskedWhileReplaced: a page that loads itself anew is asked when it is whole, though the
+// next one comes in parts.
+func TestAskedWhileReplaced(t *testing.T) {
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><head><title>In parts</title><script>setTimeout(() => location.reload(), 1 + 30 * Math.random())</script></head>`+strings.Repeat(" ", 2000))
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(5 * time.Millisecond) // a browser has no virtual time
+		_, _ = io.WriteString(w, "<body><h1>Whole</h1></body></html>")
+	}))
+	defer slow.Close()
+	ctx := shared.tab(t)
+	do(t, ctx, chromedp.Navigate(slow.URL))
+	for n := range 60 {
+		if !eval[bool](t, ctx, `document.querySelector("h1") !== null`) {
+			t.Fatalf("question %d was answered by a part of a page", n)
+		}
 	}
 }
 
