@@ -49,6 +49,7 @@ func (c *Causes) List(m *mask.Masker) []journal.Cause {
 	defer c.mu.Unlock()
 	list := c.of.List()
 	for i := range list {
+		list[i].Step = m.String(list[i].Step)
 		list[i].Example = m.Text(list[i].Example).Ends(step.Brief)
 	}
 	return list

@@ -78,3 +78,42 @@ func TestStatusSaysWhatHoldsUpARun(t *testing.T) {
 		t.Errorf("held up by %q", got)
 	}
 }
+
+// TestWeakCausesNameTheStep: items that fail with nothing but an exit status are told by the
+// step that failed, at the end of the run and in show, whatever becomes of them.
+func TestWeakCausesNameTheStep(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	t.Setenv("BIDE_HOME", home)
+	for policy, more := range map[string]string{"dlq": "", "skip": "", "custom:note": "handlers: {note: [{shell: 'true'}]}\n"} {
+		dir := t.TempDir()
+		write(t, dir, "weak.yml", `
+name: weak
+mode: mapreduce
+map:
+  input: 'seq 9'
+  max_parallel: 1
+  agent_template:
+    - name: build
+      shell: "test $((${item} % 3)) != 0"
+    - name: upload
+      shell: "test ${item} != 4 || { echo no room >&2; exit 1; }; test ${item} != 5"
+error_policy: {on_item_failure: "`+policy+`", continue_on_failure: true}
+`+more)
+		out, msg, status := bide("run", filepath.Join(dir, "weak.yml"))
+		if status != 3 {
+			t.Fatalf("status %d: %s", status, msg)
+		}
+		shown, _, _ := bide("show", "last")
+		for _, says := range []string{out + msg, shown} {
+			for _, want := range []string{
+				`3 × exit of step "build", for example item 2 (3): exit status 1`,
+				`1 × exit of step "upload", for example item 4 (5): exit status 1`,
+				`1 × exit, for example item 3 (4): exit status 1: no room`,
+			} {
+				if !strings.Contains(says, want) {
+					t.Errorf("on_item_failure: %s: no %q in\n%s", policy, want, says)
+				}
+			}
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
@@ -93,9 +94,12 @@ func whenLimited(otherwise string, until time.Time) string {
 }
 
 // causeText says how many items failed of a cause, and shows the error of one of them if it
-// is known.
+// is known. It names the step where the error names no cause.
 func causeText(c journal.Cause, example string) string {
 	text := fmt.Sprintf("%d × %s", c.Count, c.Class)
+	if c.Step != "" && failure.Sign(c.Class, "", c.Example).Weak() && !strings.Contains(c.Example, c.Step) {
+		text += fmt.Sprintf(" of step %q", oneLine(c.Step))
+	}
 	if c.Example == "" {
 		return text
 	}

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 type Cause struct {
 	Class   string `json:"class"`
 	Group   string `json:"group,omitempty"` // the ID of its [failure.Signature], as dead letters have it; "" for the other causes of the class
+	Step    string `json:"step,omitempty"`  // what a person knows the step by that failed
 	Count   int    `json:"count"`
 	Example string `json:"example"`         // the message of one of the items
 	Item    string `json:"item,omitempty"`  // its id
@@ -82,7 +84,7 @@ func (x *Causes) failed(e event.Event) {
 		}
 		c := Cause{Class: e.Class}
 		if sign != (failure.Signature{Class: e.Class}) {
-			c.Group = sign.ID()
+			c.Group, c.Step = sign.ID(), FailedLabel(e.Data)
 		}
 		x.list, x.more = append(x.list, c), append(x.more, nil)
 		value.Put(&x.places, sign, place)
@@ -122,14 +124,35 @@ func (x *Causes) forget(index int) {
 	x.of[index-1] = 0
 }
 
-// FailedStep is the path of the step that failed, in the text of a dead letter; "" in
-// other texts. Before the letter's own members stand those of the result, whose steps are
-// others.
-func FailedStep[T ~[]byte | ~string](letter T) string {
-	_, own, _ := strings.Cut(string(letter), `"correlation_id":`)
-	_, path, _ := strings.Cut(own, `"step":"`)
+// FailedStep is the path of the step that failed, in the data of a failed attempt or of an
+// item that failed for good; "" where no step did, or the data do not say so.
+func FailedStep[T ~[]byte | ~string](data T) string {
+	_, path, _ := strings.Cut(ownPart(string(data)), `"step":"`)
 	path, _, _ = strings.Cut(path, `"`)
 	return path
+}
+
+// FailedLabel is what a person knows that step by: its label, or else its path.
+func FailedLabel[T ~[]byte | ~string](data T) string {
+	var own struct {
+		Step  string
+		Label string `json:"step_label"`
+	}
+	_ = json.Unmarshal([]byte("{"+ownPart(string(data))), &own) // no step is named then
+	return cmp.Or(own.Label, own.Step)
+}
+
+// ownPart is what a failed attempt's data say of the attempt itself. Before it stand the
+// members of the result, whose steps are others.
+func ownPart(data string) string {
+	if _, letter, ok := strings.Cut(data, `"correlation_id":`); ok {
+		return `"correlation_id":` + letter
+	}
+	at := max(0, strings.LastIndex(data, `"step":"`))
+	if strings.Contains(data[at:], `"size":`) { // a step of the result: earlier versions did not say which one failed
+		return ""
+	}
+	return data[at:]
 }
 
 // lacking are the first items of the causes that lost their example; nil for none.

@@ -571,8 +571,15 @@ func TestCauses(t *testing.T) {
 	end := func(index int, status, class, message string) event.Event {
 		id := fmt.Sprint("i", index)
 		e := event.Event{Type: event.ItemFinished, Phase: "map", Index: index, Item: id, Status: status, Class: class, Attempts: 1, Message: message}
-		if status == event.DeadLettered {
+		switch {
+		case status == event.DeadLettered:
 			e.Data = json.RawMessage(`{"vars":{"step":"another"},"correlation_id":"r/1","step":"agent_template[1]"}`)
+		case index == 10: // by an earlier version
+			e.Data = json.RawMessage(`{"steps":[{"step":"fetch","status":"failed","size":0}]}`)
+		case index == 11:
+			e.Data = json.RawMessage(`{"steps":[{"step":"fetch","status":"failed","size":0}],"step":"agent_template[0]","step_label":"echo \"step\":\"no\""}`)
+		case index == 12: // no step failed
+			e.Data = json.RawMessage(`{"steps":[{"step":"fetch","status":"failed","size":0}],"step":""}`)
 		}
 		return e
 	}
@@ -591,6 +598,9 @@ func TestCauses(t *testing.T) {
 		end(7, event.Skipped, "timeout", "it took 6s"),
 		end(8, event.Failed, "exit", "exit status 1: the disk is full"), // not at a step
 		end(9, event.DeadLettered, "exit", "exit status 1: the disk is full"),
+		end(10, event.Skipped, "exit", "exit status 1: the disk is full"),
+		end(11, event.Skipped, "exit", "exit status 3"),
+		end(12, event.Failed, "exit", "exit status 1: the disk is full"),
 	} {
 		if err := j.Append(e); err != nil {
 			t.Fatal(err)
@@ -600,10 +610,18 @@ func TestCauses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cause := func(step, label, pattern string, count, index int, example string) Cause {
+		class, _, _ := strings.Cut(pattern, " ")
+		if class == "it" {
+			class = "timeout"
+		}
+		return Cause{Class: class, Group: failure.Signature{Class: class, Step: step, Pattern: pattern}.ID(), Step: label, Count: count, Example: example, Item: fmt.Sprint("i", index), Index: index}
+	}
 	want := []Cause{
-		{"exit", failure.Signature{Class: "exit", Step: "agent_template[1]", Pattern: "exit status N: the disk is full"}.ID(), 2, "exit status 1: the disk is full", "i3", "", 3},
-		{"timeout", failure.Signature{Class: "timeout", Pattern: "it took Ns"}.ID(), 2, "it took 5s", "i2", "", 2},
-		{"exit", failure.Signature{Class: "exit", Pattern: "exit status N: the disk is full"}.ID(), 1, "exit status 1: the disk is full", "i8", "", 8},
+		cause("", "", "exit status N: the disk is full", 3, 8, "exit status 1: the disk is full"),
+		cause("agent_template[1]", "agent_template[1]", "exit status N: the disk is full", 2, 3, "exit status 1: the disk is full"),
+		cause("", "", "it took Ns", 2, 2, "it took 5s"),
+		cause("agent_template[0]", `echo "step":"no"`, "exit status N", 1, 11, "exit status 3"),
 	}
 	if got := s.Items.Causes().List(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -149,6 +149,16 @@ func (l Letter) beside() Letter {
 	return l
 }
 
+// left is the data of an item that failed and is no dead letter: its result, and the step
+// that failed.
+func (l *Letter) left() any {
+	return struct {
+		Result
+		Step      string `json:"step"`
+		StepLabel string `json:"step_label,omitempty"`
+	}{l.Result, l.Step, l.StepLabel}
+}
+
 // Printed is what the attempt printed, of a letter that was read.
 func (l *Letter) Printed() (stdout, stderr string) {
 	return l.Raw.Text("/stdout", l.Stdout), l.Raw.Text("/stderr", l.Stderr)
@@ -325,8 +335,6 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 	switch v.Fate {
 	case policy.ItemDeadLettered:
 		fact.Status = event.DeadLettered // with the letter: end and letter are one record
-	case policy.ItemSkipped:
-		fact.Status, fact.Data = event.Skipped, step.Data(x.left(e))
 	case policy.ItemHandled:
 		h := &handling{index: fact.Index, due: Due{Letter: *l, Handler: v.Handler, Label: fact.Label}}
 		if e.State != nil {
@@ -335,23 +343,14 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 		fact.Type, fact.Status, fact.Label, fact.Data = event.ItemHandlerDue, "", v.Handler, step.Data(h.due)
 		return h
 	default:
+		if v.Fate == policy.ItemSkipped {
+			fact.Status = event.Skipped
+		}
 		if x.Recorder.Detailed() {
-			fact.Data = step.Data(e.Result)
+			fact.Data = step.Data(l.left())
 		}
 	}
 	return nil
-}
-
-// left is the data of an item that failed and is left out: its result, and the step that
-// failed, where a resume is to know which failures were alike.
-func (x *Map) left(e *ending) any {
-	if x.Policy.SameError == nil {
-		return e.Result
-	}
-	return struct {
-		Result
-		Step string `json:"step,omitempty"`
-	}{e.Result, e.Step}
 }
 
 // letter fills a fact with what is to be known of a failed attempt. It is nil where nobody
@@ -393,7 +392,7 @@ func (x *Map) handledFacts(id string, h *handling, err error) []event.Event {
 	l.Handled = true
 	now := x.Clock.Now()
 	facts := []event.Event{{Type: event.ItemFinished, Time: now, Phase: phase, Item: id, Label: h.due.Label, Index: h.index, Status: event.Failed,
-		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: step.Data(l.Result)}}
+		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: step.Data(l.left())}}
 	if err != nil {
 		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, cmp.Or(h.due.Label, id), err)})
 	}

@@ -223,10 +223,8 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 		seq int64
 	}
 	var ends []ended
-	sign := func(class, message string, letter json.RawMessage) failure.Signature {
-		var l struct{ Step string }
-		_ = json.Unmarshal(letter, &l) // without it, the step is not known
-		return failure.Sign(class, l.Step, message)
+	sign := func(class, message string, data json.RawMessage) failure.Signature {
+		return failure.Sign(class, journal.FailedStep(data), message)
 	}
 	for r, err := range rec.Results {
 		if err != nil {

@@ -90,7 +90,7 @@ func (run *run) causes() (out []cause, more int) {
 	slices.SortFunc(steps.list, beforeCause)
 	for _, g := range t.groups {
 		if g.Count > 0 {
-			letters.add(cause{Count: g.Count, What: "item", Class: g.Class, Text: g.Example, Href: "/runs/" + run.id + "/dlq?" + address("group", g.ID), Group: g.ID})
+			letters.add(cause{Count: g.Count, What: "item", Class: g.Class, Text: g.text(), Href: "/runs/" + run.id + "/dlq?" + address("group", g.ID), Group: g.ID})
 		}
 	}
 	if n := t.counts[journal.ItemFailed]; n > 0 {
@@ -103,6 +103,15 @@ func (run *run) causes() (out []cause, more int) {
 		out, more = out[:maxCauses], more+n
 	}
 	return out, more
+}
+
+// text is the message of one of the letters, with the step that failed where the message
+// names no cause.
+func (g *group) text() string {
+	if g.Step == "" {
+		return g.Example
+	}
+	return fmt.Sprintf("step %q: %s", g.Step, g.Example)
 }
 
 // most is the causes that are the most frequent, those first; there may be as many causes

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"os"
@@ -534,6 +535,28 @@ func TestExampleOfACauseIsOfALetter(t *testing.T) {
 		}
 		if got := regexp.MustCompile(`cannot open /data/file-\d|failed after 1 attempt`).FindAllString(body, -1); !slices.Equal(got, slices.Repeat([]string{"cannot open /data/file-6"}, n)) {
 			t.Errorf("%s says %q", path, got)
+		}
+	}
+}
+
+// TestWeakCausesNameTheStep: where a message names no cause, the page says which step failed.
+func TestWeakCausesNameTheStep(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 6}}
+	events = append(events, letters(1, 3, "exit", "exit status 1", `{"steps":[{"step":"fetch","size":1}],"correlation_id":"r/1","step":"map.agent_template[1]","step_label":"cc <a>"}`)...)
+	events = append(events, letters(4, 2, "exit", "exit status 1", `{"correlation_id":"r/4","step":"map.agent_template[2]"}`)...)
+	events = append(events, letters(6, 1, "exit", "exit status 1: no room", `{"correlation_id":"r/6","step":"map.agent_template[2]","step_label":"upload"}`)...)
+	id := s.run(journal.Header{Name: "m", Path: "m.yml", Kind: "mapreduce"}, append(events, event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})...)
+	for path, named := range map[string][]string{"": {`step "cc <a>": exit status 1`, `step "map.agent_template[2]": exit status 1`}, "/dlq": {"step “cc <a>”: exit status N", "step “map.agent_template[2]”: exit status N"}} {
+		body := html.UnescapeString(s.page("/runs/" + id + path))
+		for _, want := range named {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %q in page %q", want, path)
+			}
+		}
+		if strings.Contains(body, `"upload"`) || strings.Contains(body, "“upload”") {
+			t.Errorf("page %q names the step where the message says enough", path)
 		}
 	}
 }

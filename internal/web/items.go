@@ -89,6 +89,7 @@ type letter struct {
 // group is the open dead letters of one class and one pattern of message.
 type group struct {
 	ID, Class, Pattern string
+	Step               string // the failed one, where the pattern names no cause
 	// Example is the message of one of them, the letter of the item of: "" and 0 from when
 	// that one is none any more until another is read.
 	Example string
@@ -405,6 +406,9 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	g := t.groups[id]
 	if g == nil {
 		g = &group{ID: id, Class: class, Pattern: sign.Pattern}
+		if sign.Weak() {
+			g.Step = diag.ClipBytes(journal.FailedLabel(f.Data()), 160)
+		}
 		value.Put(&t.groups, id, g)
 	}
 	if g.of == 0 {
