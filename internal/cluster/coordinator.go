@@ -285,9 +285,8 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 	if !v.PausedUntil.IsZero() {
 		facts = append(facts, step.PausedFact(c.m.Snapshot().Pause, v.Stop != policy.ByRateLimit, step.MetLimit(fmt.Sprintf("the agent of item %d", v.Item)), now))
 	}
-	if v.Exhausted {
-		why := fmt.Sprintf("its worker went down while it ran (%d times)", v.Recoveries)
-		e := mapper.Lost(event.Item{Index: v.Item}, fmt.Sprintf("%s/%d", c.run, v.Item), v.Attempt, why)
+	if v.GivenUp != "" {
+		e := mapper.Lost(event.Item{Index: v.Item}, fmt.Sprintf("%s/%d", c.run, v.Item), v.Attempt, v.GivenUp)
 		e.Time = now
 		facts = append(facts, e)
 	}
@@ -308,7 +307,7 @@ func shown(list []policy.Report, now time.Time) (facts []event.Event) {
 }
 
 // Over records what is left to be reported when the map is over.
-func (c *Coordinator) Over(now time.Time) { c.Tell(now, shown(c.m.Summary().Show, now)...) }
+func (c *Coordinator) Over(now time.Time) { c.Tell(now, shown(c.m.Unshown(), now)...) }
 
 // breaker gives the fact for a change of the map's breaker.
 func (c *Coordinator) breaker(b *policy.BreakerChange, now time.Time) []event.Event {

@@ -180,9 +180,6 @@ type handling struct {
 	hold  *Held // of a hold that began: the handler is on_hold
 }
 
-// ClassRecovery is the class of an item that took the whole run down too often.
-const ClassRecovery = "recovery"
-
 // ClassEvidence is the class of an item that did not show what is asked of it.
 const ClassEvidence = "evidence"
 
@@ -363,7 +360,7 @@ func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) *Letter {
 	l := &Letter{Result: e.Result, Failure: e.Failure, CorrelationID: x.Name + "/" + strconv.Itoa(e.a.Item.Index),
 		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took.Milliseconds(), Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
 	l.Message = fact.Message
-	l.Eligible = l.Class != ClassRecovery // an item that takes the whole run down is not run again unasked
+	l.Eligible = l.Class != policy.ClassRecovery // an item that takes the whole run down is not run again unasked
 	if v.Fate == policy.ItemRetry {
 		wait := v.Wait
 		l.Wait = &wait

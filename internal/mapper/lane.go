@@ -99,7 +99,7 @@ func (x *Map) Halt(why policy.StopReason) { x.machine.Halt(why) }
 // Lost is the record of an item that is given up because its worker went down too
 // often while it ran.
 func Lost(it event.Item, name string, attempt int, why string) event.Event {
-	l := Letter{Failure: failure.Failure{Class: ClassRecovery, Message: why}, CorrelationID: name, Attempt: attempt}
+	l := Letter{Failure: failure.Failure{Class: policy.ClassRecovery, Message: why}, CorrelationID: name, Attempt: attempt}
 	return event.Event{Type: event.ItemFinished, Phase: phase, Item: it.ID, Index: it.Index, Status: event.DeadLettered, Attempts: attempt,
 		Class: l.Class, Message: l.Message, Data: step.Data(l.beside())}
 }

@@ -219,7 +219,7 @@ func (x *Map) Outcome() Outcome {
 		o.Repeated = &r
 	}
 	o.Failed = o.Counts.Finished() == o.Counts.Total && o.Counts.FailedForGood > 0
-	x.record(x.shown(x.machine.Summary().Show)...)
+	x.record(x.shown(x.machine.Unshown())...)
 	left := o.Counts.Finished() < o.Counts.Total || x.undone != nil
 	switch {
 	case x.broken != nil:

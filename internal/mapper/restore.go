@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -167,8 +166,7 @@ func (x *Map) restoreHandler(ctx context.Context, all *Recorded, index int, rec 
 		return fmt.Errorf("the recorded handler of item %s: %w", e.Item, err)
 	}
 	x.due = append(x.due, h)
-	_, err = x.machine.Restore(index, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemHandled, Attempts: rec.Attempts,
-		Class: e.Class, Message: e.Message}, x.Clock.Now())
+	_, err = x.machine.Restore(index, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemHandled, Attempts: rec.Attempts}, x.Clock.Now())
 	return err
 }
 
@@ -211,12 +209,7 @@ func (x *Map) given(ctx context.Context, v policy.Verdict, rec journal.ItemRecor
 	if err != nil {
 		return err
 	}
-	why := fmt.Sprintf("the retries that are recorded allow no further attempt (%s)", v.Reason)
-	if v.Exhausted {
-		why = fmt.Sprintf("it was running %s when the run went down, so that it may be what brings it down (error_policy.max_recoveries): look at what it does, then bide dlq retry runs it again",
-			diag.Count(rec.Recoveries, "time"))
-	}
-	f := failure.Failure{Class: ClassRecovery, Message: why}
+	f := failure.Failure{Class: policy.ClassRecovery, Message: v.GivenUp}
 	now := x.Clock.Now()
 	h := x.recordEnd(&ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Start: now}, Ending: Ending{Err: &f, Failure: f}}, v, now)
 	if h != nil {

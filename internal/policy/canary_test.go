@@ -94,7 +94,7 @@ func TestCanariesResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, f := range fates {
-			if _, err := m.Restore(i+1, policy.ItemState{Standing: policy.WasFinished, Fate: f, Attempts: 1, Class: "exit"}, began); err != nil {
+			if _, err := m.Restore(i+1, policy.ItemState{Standing: policy.WasFinished, Fate: f, Attempts: 1}, began); err != nil {
 				t.Fatal(err)
 			}
 		}

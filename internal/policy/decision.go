@@ -234,9 +234,9 @@ type Verdict struct {
 	// Reason is why there is no further attempt; ReasonNone where the item
 	// failed for good without an item-level retry policy.
 	Reason driver.Reason
-	// Exhausted says that the item failed for good because the run went down
-	// too often while it ran.
-	Exhausted bool
+	// GivenUp says why the item failed for good without an attempt that failed: the run, or
+	// its worker, went down too often while it ran, or its retries are over; "" for others.
+	GivenUp string
 	// Recoveries is how many times the run went down while the item ran; of Restore.
 	Recoveries int
 	// Retry is the state of the item's retries, to be recorded for a resume.

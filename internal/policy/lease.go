@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
@@ -189,9 +190,10 @@ func (m *Machine) recovered(item int, now time.Time) Verdict {
 	}
 	delete(m.running, item)
 	m.counts.Running--
-	v := Verdict{Item: item, Attempt: int(s.failed) + 1, Fate: ItemDeadLettered, Exhausted: true, Recoveries: int(s.recoveries)}
+	v := Verdict{Item: item, Attempt: int(s.failed) + 1, Fate: ItemDeadLettered, Recoveries: int(s.recoveries),
+		GivenUp: fmt.Sprintf("its worker went down while it ran (%s)", diag.Count(int(s.recoveries), "time"))}
 	v.Breaker = m.answerBreaker(s.ticket, Outcome{Cancelled: true}, false, now)
-	v.Show = m.errs.item(&v, ClassRecoveries, fmt.Sprintf("its worker went down while it ran (%d times)", s.recoveries))
+	v.Show = m.errs.item(&v, ClassRecovery, v.GivenUp)
 	m.counts.add(v.Fate)
 	m.stopAfter(&v)
 	return v

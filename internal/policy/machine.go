@@ -99,7 +99,7 @@ func New(cfg Config, n int) (*Machine, error) {
 	m.ramp.left = cfg.MaxParallel
 	m.limit, m.shortage = NewRateLimit(cfg.RateLimitMaxWait), newShortage()
 	m.counts = Counts{Total: n, Pending: n}
-	m.errs.init(cfg.ErrorCollection)
+	m.errs.when = cfg.ErrorCollection
 	return m, nil
 }
 
@@ -333,7 +333,6 @@ func (m *Machine) failed(v *Verdict, r *record, o Outcome, now time.Time) {
 		o.Err = errNoReason
 	}
 	j := m.judge(r.state(), o, now)
-	m.errs.attempt(v.Item, j.Class, o.Err)
 	m.apply(v, j, now)
 	if m.cfg.Retry == nil {
 		v.Retry = driver.State{}

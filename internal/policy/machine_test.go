@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -195,7 +194,7 @@ func TestLeftOut(t *testing.T) {
 			t.Errorf("%v: %+v, %q, %+v", cfg.OnItemFailure, v, m.Stopped(), m.Counts())
 		}
 		again := machine(t, cfg, 2)
-		if _, err := again.Restore(1, ItemState{Standing: WasFinished, Fate: v.Fate, Class: "timeout", Message: "boom"}, t0); err != nil {
+		if _, err := again.Restore(1, ItemState{Standing: WasFinished, Fate: v.Fate}, t0); err != nil {
 			t.Fatal(err)
 		}
 		if stop := again.Resume(false); stop != NotStopped || again.Counts() != counts {
@@ -205,9 +204,6 @@ func TestLeftOut(t *testing.T) {
 			through(t, m, ok, t0)
 			if d := m.Next(t0); d.Kind != Finished || d.Status != CompletedWithFailures {
 				t.Errorf("%v: %+v", cfg.OnItemFailure, d)
-			}
-			if c := m.Summary().Classes; len(c) != 1 || c[0].Items != 1 {
-				t.Errorf("%v: %+v", cfg.OnItemFailure, c)
 			}
 		}
 	}
@@ -319,9 +315,6 @@ func TestCancelledUsesNoAttempt(t *testing.T) {
 	}
 	if d := m.Next(t0); d.Kind != Start || d.Attempt != 1 {
 		t.Fatalf("%+v", d)
-	}
-	if s := m.Summary(); len(s.Classes) != 0 {
-		t.Fatalf("a cancelled agent is an error: %+v", s.Classes)
 	}
 }
 
@@ -486,7 +479,7 @@ func TestErrorCollection(t *testing.T) {
 		for range 5 {
 			got += fmt.Sprint(len(through(t, m, fails(errBoom), t0).Show))
 		}
-		got += fmt.Sprint("|", len(m.Summary().Show))
+		got += fmt.Sprint("|", len(m.Unshown()))
 		if got != c.want {
 			t.Errorf("%+v: %s, want %s", c.ec, got, c.want)
 		}
@@ -498,32 +491,6 @@ func TestErrorCollection(t *testing.T) {
 	want := Report{Item: 1, Attempt: 2, Fate: ItemDeadLettered, Class: "error", Message: "boom"}
 	if v := through(t, m, fails(errBoom), t0); len(v.Show) != 1 || v.Show[0] != want {
 		t.Errorf("%+v", v.Show)
-	}
-}
-
-type classed struct{ class, text string }
-
-func (c classed) Error() string { return c.text }
-func (c classed) Class() string { return c.class }
-
-func TestSummaryCountsClasses(t *testing.T) {
-	m := machine(t, Config{Retry: fixed(2, 0)}, 3)
-	for _, err := range []error{classed{"exit", "exit 1"}, classed{"timeout", "5s"}, classed{"exit", "exit 2"}, classed{"exit", "exit 3"}, nil} {
-		o := fails(err)
-		if err == nil {
-			o = ok
-		}
-		through(t, m, o, t0)
-	}
-	got, err := json.Marshal(m.Summary().Classes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A retry that is due comes before items that have not begun.
-	want := `[{"class":"exit","attempts":3,"items":1,"example":"exit 1","example_item":1},` +
-		`{"class":"timeout","attempts":1,"items":1,"example":"5s","example_item":1}]`
-	if string(got) != want {
-		t.Fatalf("%s, want %s", got, want)
 	}
 }
 

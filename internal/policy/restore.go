@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -40,9 +41,6 @@ type ItemState struct {
 	NotBefore time.Time
 	// Fate is the end of an item that WasFinished.
 	Fate Fate
-	// Class and Message are the error of an item that failed for good, or of
-	// its latest failed attempt.
-	Class, Message string
 }
 
 // errStarted is the error of a machine that is restored while it runs.
@@ -73,9 +71,6 @@ func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error)
 	if s.Standing == WasFinished {
 		v.Fate = s.Fate
 		m.counts.add(s.Fate)
-		if s.Fate.FailedForGood() {
-			m.errs.restored(item, s)
-		}
 		return v, nil
 	}
 	if s.Standing == WasParked {
@@ -93,9 +88,10 @@ func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error)
 
 // reopen decides about an item that was not finished.
 func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
+	exhausted := false
 	if s.Standing == WasRunning {
 		v.Recoveries++
-		v.Exhausted = m.cfg.MaxRecoveries > 0 && v.Recoveries >= m.cfg.MaxRecoveries
+		exhausted = m.cfg.MaxRecoveries > 0 && v.Recoveries >= m.cfg.MaxRecoveries
 	}
 	// Where the clock was set back since, the wait is no longer than all that were decided.
 	if most := now.Add(s.Retry.Slept); s.Retry.Slept > 0 && s.NotBefore.After(most) {
@@ -103,24 +99,22 @@ func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
 	}
 	v.Fate, v.NotBefore = ItemRetry, s.NotBefore
 	switch {
-	case v.Exhausted:
+	case exhausted:
 		v.Fate = ItemDeadLettered
-		if s.Message == "" {
-			s.Message = "the run went down while the item ran"
-		}
-		s.Class = ClassRecoveries
-		s.Message = fmt.Sprintf("%s (%d times)", s.Message, v.Recoveries)
+		v.GivenUp = fmt.Sprintf("it was running %s when the run went down, so that it may be what brings it down (error_policy.max_recoveries): look at what it does, then bide dlq retry runs it again",
+			diag.Count(v.Recoveries, "time"))
 	case m.cfg.Retry != nil && s.Retry.Attempt > 0:
 		if _, d := driver.ResumeMachine(m.cfg.Retry, s.Retry, now); d.Action == driver.ActionStop {
 			v.Reason = d.Reason
 			v.Fate, v.Handler = m.fateOfFailed()
+			v.GivenUp = fmt.Sprintf("the retries that are recorded allow no further attempt (%s)", d.Reason)
 		}
 	}
 	m.counts.add(v.Fate)
 	if v.Fate.FailedForGood() {
 		m.freshFailure = true
 		v.NotBefore = time.Time{}
-		v.Show = m.errs.item(v, s.Class, s.Message)
+		v.Show = m.errs.item(v, ClassRecovery, v.GivenUp)
 		return
 	}
 	r := record{item: uint32(v.Item), failed: clamp32(s.Attempts), recoveries: clamp32(v.Recoveries), notBefore: instantOf(s.NotBefore)}
@@ -131,9 +125,9 @@ func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
 	}
 }
 
-// ClassRecoveries is the error class of an item that was running too often
-// when the run went down.
-const ClassRecoveries = "recoveries"
+// ClassRecovery is the error class of an item that is given up without a further attempt: it
+// was running too often when the run, or its worker, went down.
+const ClassRecovery = "recovery"
 
 // Resume ends the restoring. A run that went down before it could record that
 // its map stops is judged by the restored counts, as if it had never gone down.

@@ -88,19 +88,19 @@ func TestRestoreGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestRecoveries(t *testing.T) {
-	m := machine(t, Config{OnItemFailure: Skip}, 3)
+	m := machine(t, Config{OnItemFailure: Skip, ErrorCollection: ErrorCollection{When: Immediate}}, 3)
 	if v := restore(t, m, 1, ItemState{Standing: WasRunning, Recoveries: 3}, t0); v.Fate != ItemRetry || v.Recoveries != 4 {
 		t.Fatalf("%+v", v)
 	}
 	v := restore(t, m, 2, ItemState{Standing: WasRunning, Recoveries: 4}, t0)
-	if v.Fate != ItemDeadLettered || !v.Exhausted || v.Recoveries != 5 {
+	if v.Fate != ItemDeadLettered || !strings.Contains(v.GivenUp, "running 5 times") || v.Recoveries != 5 {
 		t.Fatalf("the fifth time: %+v", v)
 	}
 	if v := restore(t, m, 3, ItemState{Standing: WasWaiting, Recoveries: 5}, t0); v.Fate != ItemRetry {
 		t.Fatalf("it did not run this time: %+v", v)
 	}
-	if c := m.Summary().Classes; len(c) != 1 || c[0].Class != ClassRecoveries || !strings.Contains(c[0].Example, "5 times") {
-		t.Fatalf("%+v", c)
+	if len(v.Show) != 1 || v.Show[0].Class != ClassRecovery || v.Show[0].Message != v.GivenUp {
+		t.Fatalf("%+v", v.Show)
 	}
 	m = machine(t, Config{MaxRecoveries: -1}, 1)
 	if v := restore(t, m, 1, ItemState{Standing: WasRunning, Recoveries: 1000}, t0); v.Fate != ItemRetry {
@@ -115,7 +115,7 @@ func TestRestoreExpiredBudget(t *testing.T) {
 	st := driver.State{Attempt: 1, Slept: time.Second, FirstFailure: t0}
 	for _, standing := range []Standing{WasWaiting, WasRunning} {
 		m := machine(t, Config{Retry: p, MaxFailures: 1}, 5)
-		s := ItemState{Standing: standing, Attempts: 1, Retry: st, NotBefore: at(time.Second), Class: "exit", Message: "exit 1"}
+		s := ItemState{Standing: standing, Attempts: 1, Retry: st, NotBefore: at(time.Second)}
 		if v := restore(t, m, 1, s, at(time.Minute-1)); v.Fate != ItemRetry {
 			t.Fatalf("%+v", v)
 		}
@@ -141,7 +141,7 @@ func TestResumeOfAStoppedRun(t *testing.T) {
 			for i := range 10 {
 				s := ItemState{Standing: WasFinished, Fate: ItemSucceeded}
 				if i < 3 {
-					s = ItemState{Standing: WasFinished, Fate: fate, Class: "exit", Message: "exit 1"}
+					s = ItemState{Standing: WasFinished, Fate: fate}
 				}
 				restore(t, m, i+1, s, t0)
 			}

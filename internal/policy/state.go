@@ -38,10 +38,9 @@ type State struct {
 	Shortage PauseState        `json:"shortage,omitzero"`
 	Ramp     RampState         `json:"ramp,omitzero"`
 
-	Classes map[string]ClassCount `json:"classes,omitempty"`
-	Held    []Report              `json:"held,omitempty"`
-	Started bool                  `json:"started,omitempty"`
-	Fresh   bool                  `json:"fresh_failure,omitempty"`
+	Held    []Report `json:"held,omitempty"`
+	Started bool     `json:"started,omitempty"`
+	Fresh   bool     `json:"fresh_failure,omitempty"`
 }
 
 // RunningItem is an item whose agent runs, but for those that are like the first one of
@@ -112,7 +111,7 @@ type RampState struct {
 func (m *Machine) State() State {
 	s := State{Total: m.n, Through: m.through, Begun: slices.Clone(m.begun), Counts: m.counts, Leased: m.lastLease, Told: m.told, Stop: m.stop,
 		Limit: m.limit.state(), Shortage: m.shortage.state(), Ramp: RampState{m.ramp.left, int64(m.ramp.last), m.ramp.any},
-		Classes: m.errs.all(), Held: slices.Clone(m.errs.held), Started: m.started, Fresh: m.freshFailure}
+		Held: slices.Clone(m.errs.held), Started: m.started, Fresh: m.freshFailure}
 	rules := func(r record) {
 		if r.rules != nil {
 			if s.Rules == nil {
@@ -142,21 +141,6 @@ func (m *Machine) State() State {
 		s.Breaker = &b
 	}
 	return s
-}
-
-// all are the classes of errors.
-func (c *collection) all() map[string]ClassCount {
-	all := make(map[string]ClassCount, len(c.classes))
-	for class, n := range c.classes {
-		all[class] = *n
-	}
-	return all
-}
-
-func (c *collection) restore(all map[string]ClassCount) {
-	for class, n := range all {
-		c.classes[class] = &n
-	}
 }
 
 // FromState gives the machine of a configuration as it was. The configuration
@@ -205,7 +189,6 @@ func FromState(cfg Config, s State) (*Machine, error) {
 			return nil, fmt.Errorf("policy: the state's breaker: %w", err)
 		}
 	}
-	m.errs.restore(s.Classes)
 	m.errs.held = slices.Clone(s.Held)
 	return m, nil
 }
