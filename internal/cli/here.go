@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -119,6 +120,8 @@ type meantRun struct {
 	journal.Summary
 	other bool // it belongs to another directory
 	older bool // there is a newer one that does not suit the command
+
+	unread string // the newest of the newer ones whose journals cannot be read, so that nobody knows whether they are meant
 }
 
 func (m meantRun) title() string { return titleOf(m.Summary) }
@@ -178,19 +181,20 @@ func (a *app) meant(ctx context.Context, name string, arg runArg) (m meantRun, e
 // none suits, it returns the newest wanted run: the command itself says best why it cannot
 // take it. If there are runs, but too few, the error is a *journal.NotFoundError.
 func newest(ctx context.Context, st *journal.Store, but int, want func(journal.Summary) bool, suits func(runInfo) bool) (m meantRun, err error) {
-	n := 0
+	n, unread := 0, ""
 	for s, err := range st.RunsWhere(ctx, want) {
 		if err != nil && s.ID == "" {
 			return m, err
 		}
 		if err != nil && want != nil {
-			continue // nobody can tell which directory it belongs to
+			unread = cmp.Or(unread, s.ID) // nobody can tell which directory it belongs to
+			continue
 		}
 		if n++; n == 1 {
-			m.Summary = s
+			m.Summary, m.unread = s, unread
 		}
 		if n > but && (suits == nil || err == nil && suits(infoOf(s, err))) {
-			return meantRun{Summary: s, older: n > but+1}, nil
+			return meantRun{Summary: s, older: n > but+1, unread: unread}, nil
 		}
 	}
 	if n > 0 && but >= n {
@@ -205,6 +209,10 @@ func (a *app) tellRun(cmd *cobra.Command, arg runArg, m meantRun) {
 	flag := func(name string) bool {
 		f := cmd.Flags().Lookup(name)
 		return f != nil && f.Value.String() == "true"
+	}
+	if m.unread != "" && !flag("quiet") {
+		a.tell("run %s is newer, and its journal cannot be read: %s is taken", shortRun(m.unread), m.called(false))
+		return
 	}
 	switch {
 	case flag("quiet"):

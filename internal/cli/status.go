@@ -75,7 +75,7 @@ func statusCmd(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show what is running, what failed and why, and what to do about it",
 		Long: `Shows the runs in progress with what holds them up, or the step that runs, and the newest runs that wait
-for you: interrupted, failed, with failed items, or with work that is not merged.
+for you: interrupted, failed, with failed items, with work that is not merged, or with a journal that cannot be read.
 Each has its cause and the commands that continue it. Run it first thing in the morning.
 
 --dismiss takes a run that needs nothing more off this list. Nothing is removed: the
@@ -145,7 +145,7 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 		named := slices.Contains(only, sum.ID)
 		switch i := infoOf(sum, err); {
 		case !all && !named:
-		case i.Status == event.Running || i.Status == unreadable:
+		case i.Status == event.Running:
 			if named {
 				wrong = errors.Join(wrong, usagef("run %s is %s: only a run that waits for somebody can be dismissed", shortRun(sum.ID), words(i.Status)))
 			}
@@ -172,7 +172,7 @@ func (o *statusOptions) putAside(ctx context.Context, st *journal.Store) error {
 
 // waits reports whether a run that has ended needs a person.
 func waits(i runInfo, sum journal.Summary, left unmerged) bool {
-	return i.Resumable && !left.ended || sum.Items.DeadLettered > 0 || left.What != ""
+	return i.Status == unreadable || i.Resumable && !left.ended || sum.Items.DeadLettered > 0 || left.What != ""
 }
 
 // run adds a run in progress.
@@ -203,7 +203,7 @@ func (s *shown) running() string {
 
 // wait adds a run that needs a person.
 func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum journal.Summary) error {
-	if i.Status == event.Running || i.Status == unreadable {
+	if i.Status == event.Running {
 		return nil
 	}
 	left := unmergedOf(i.Status, sum.Left)
@@ -216,6 +216,11 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 	}
 	if len(s.Waiting) == maxTodos {
 		s.more = append(s.more, i.Run)
+		return nil
+	}
+	if i.Status == unreadable {
+		i.Title = "a run" // its name is in the journal
+		s.Waiting = append(s.Waiting, todo{runInfo: i, What: "cannot be read", Why: []string{i.Message}, Causes: []remedy{}, Commands: []string{"bide show " + shortRun(i.Run)}})
 		return nil
 	}
 	return readRun(st, i.Run, func(r *journal.Reader) error {

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -115,5 +116,52 @@ error_policy: {on_item_failure: "`+policy+`", continue_on_failure: true}
 				}
 			}
 		}
+	}
+}
+
+// TestUnreadableRunsAreTold: a run whose journal cannot be read is none that nobody needs to
+// look at: status lists it, and whoever names no run hears that it is passed over.
+func TestUnreadableRunsAreTold(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	t.Setenv("BIDE_HOME", home)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir, "once.yml", "- shell: test -e mended\n")
+	for range 2 {
+		if _, _, status := bide("run", "once.yml", "--quiet"); status != 1 {
+			t.Fatal("the run did not fail")
+		}
+	}
+	runs, err := os.ReadDir(filepath.Join(home, "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, newer := runs[0].Name(), runs[1].Name()
+	short := func(run string) string { return run[len(run)-6:] }
+	for _, file := range []string{"summary", "journal.db-wal", "journal.db-shm"} {
+		_ = os.Remove(filepath.Join(home, "runs", newer, file))
+	}
+	write(t, filepath.Join(home, "runs", newer), "journal.db", "no journal")
+
+	out, _, _ := bide("status")
+	for _, want := range []string{"2 runs wait for you", short(newer) + " a run: cannot be read", "this is no journal of bide", "bide show " + short(newer), "bide show " + short(older)} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("status has no %q:\n%s", want, out)
+		}
+	}
+	passed := "bide: run " + short(newer) + " is newer, and its journal cannot be read: " + short(older) + " (once.yml) is taken\n"
+	for _, args := range [][]string{{"show"}, {"show", "last"}, {"logs"}, {"resume"}, {"rerun", "--from", "1"}} {
+		if _, msg, _ := bide(args...); !strings.Contains(msg, passed) {
+			t.Errorf("%q: no %q in\n%s", args, passed, msg)
+		}
+	}
+	if _, msg, _ := bide("show", older); strings.Contains(msg, "newer") {
+		t.Errorf("a run that is named passes over none: %s", msg)
+	}
+	if out, msg, status := bide("status", "--dismiss", short(newer)); status != 0 {
+		t.Errorf("%s%s", out, msg)
+	}
+	if out, _, _ := bide("status"); !strings.Contains(out, "1 run waits for you, and 1 is dismissed") || strings.Contains(out, short(newer)) {
+		t.Errorf("after it is dismissed:\n%s", out)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,8 +108,10 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) error {
 		}
 		n := min(maxWaits, len(w.Runs))
 		b.Waits, b.MoreWaits = w.Runs[:n], w.Runs[n:]
-		if b.Change && len(w.Runs) > 1 {
-			b.DismissAll = append(value.Map(w.Runs, func(w WaitingRun) string { return w.ID }), w.More...)
+		// The page of a run that cannot be read takes no actions.
+		readable := slices.DeleteFunc(slices.Clone(w.Runs), func(w WaitingRun) bool { return w.Status == unreadable })
+		if b.Change && len(readable) > 1 {
+			b.DismissAll = append(value.Map(readable, func(w WaitingRun) string { return w.ID }), w.More...)
 			b.NotShown = len(w.More)
 		}
 		b.addHeldUp(p, r)

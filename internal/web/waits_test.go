@@ -79,6 +79,11 @@ func TestWhatWaits(t *testing.T) {
 	if code, _ := s.press(id, "dismiss", url.Values{"also": {"--json"}}); code != http.StatusNotFound {
 		t.Errorf("the dismissal of a run that is not there gives status %d", code)
 	}
+	waiting.Store(&Waiting{Says: "3 runs wait for you", Runs: append([]WaitingRun{{ID: other, Title: "a run", Status: unreadable, What: "cannot be read", Why: []WaitingWhy{{Text: "no journal"}}}}, w.Runs[:2]...)})
+	s.waits.forget()
+	if body := s.page("/"); !strings.Contains(body, ">no journal<") || !strings.Contains(body, ">Dismiss these 2<") || strings.Contains(body, `action="/runs/`+other+`/dismiss"`) {
+		t.Errorf("a run that cannot be read has a button, which could do nothing:\n%s", body)
+	}
 	waiting.Store(&Waiting{Says: "8 runs wait for you; these are the newest, bide runs has all", Runs: w.Runs, More: []string{other, id}})
 	s.waits.forget()
 	if body := s.page("/"); !strings.Contains(body, ">Dismiss all 8<") || !strings.Contains(body, "Dismiss all 8 runs that wait, those too that are not shown here?") || !strings.Contains(body, `name="also" value="`+other+`"`) {
