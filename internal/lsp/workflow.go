@@ -138,6 +138,9 @@ func (w *workflowFile) hover(d *document, at int) (string, syntax.Span) {
 		}
 		return "", span
 	}
+	if name, span, ok := filterAt(d.text, at); ok {
+		return code("|"+name) + "\n" + filters()[name], span
+	}
 	n, span, ok := w.referenceAt(d, at)
 	if !ok {
 		return "", span
@@ -199,10 +202,10 @@ func isFile(path string) bool {
 }
 
 // complete gives the keys of the map at an offset that are not written yet, the
-// words that a value may be, or the variables after "${".
+// words that a value may be, or what can stand in a "${".
 func (w *workflowFile) complete(d *document, at int) ([]item, syntax.Span) {
-	if open, span := openReference(d.text, at); open {
-		return words(variableItem, w.names...), span
+	if items, span, open := w.inReference(d.text, at); open {
+		return items, span
 	}
 	p, span, ok := d.yamlAt(at)
 	if !ok {
@@ -239,19 +242,6 @@ func keyItems(d *document, path, written []string, at int) []item {
 		}
 	}
 	return items
-}
-
-var unclosed = pattern.Lazy(`\$\{([\w-]*)$`)
-
-// openReference reports whether an offset is in the first word of a "${" that is
-// not closed.
-func openReference(text string, at int) (bool, syntax.Span) {
-	start := strings.LastIndexByte(text[:at], '\n') + 1
-	m := unclosed().FindStringSubmatchIndex(text[start:at])
-	if m == nil {
-		return false, syntax.Span{}
-	}
-	return true, syntax.Span{Start: int32(start + m[2]), End: int32(at)}
 }
 
 func (w *workflowFile) symbols(d *document) []documentSymbol { return d.yamlSymbols(w.root) }

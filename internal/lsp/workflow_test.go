@@ -207,6 +207,13 @@ func TestWorkflowCompletion(t *testing.T) {
 		{"env: {LEVEL: a}\ncommands:\n  - id: build\n    shell: echo ${^\n", []string{"LEVEL", "build", "last"}, []string{"timeout"}},
 		{"env: {LEVEL: a}\ncommands:\n  - shell: echo ${LE^}\n", []string{"LEVEL"}, []string{"last"}},
 		{strings.Replace(nightly, "custom: tell", "custom: ^", 1), []string{"tell"}, nil},
+		{"commands:\n  - id: build\n    shell: echo ${build.^}\n", []string{"output", "exit_code", "success"}, []string{"build", "last", "total", "timeout"}},
+		{"commands:\n  - shell: echo ${last.ex^\n", []string{"exit_code"}, []string{"last", "timeout"}},
+		{"commands:\n  - shell: echo ${map.^}\n", []string{"total", "results_file"}, []string{"output", "map"}},
+		{"commands:\n  - shell: echo ${workflow.^}\n", []string{"id", "status", "commits"}, []string{"output"}},
+		{"commands:\n  - shell: echo ${last.output|^}\n", []string{"json", "lines", "len"}, []string{"output", "build"}},
+		{"commands:\n  - shell: echo ${last.output|lines|so^\n", []string{"sort"}, []string{"output"}},
+		{"commands:\n  - shell: echo ${cmd:ls|^}\n", nil, []string{"sort", "json", "output"}},
 	} {
 		before, after, _ := strings.Cut(x.text, "^")
 		if strings.Contains(before, "${") && !strings.HasPrefix(after, "}") {

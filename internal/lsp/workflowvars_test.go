@@ -14,11 +14,11 @@ map:
   input: items.json
   agent_template:
     - id: build
-      shell: make ${item.name[0]} ${item} $LEVEL ${date:%Y} ${env.HOME} ${shell.output} ${ARG_12} ${nothing.here}
+      shell: make ${item.name[0]|lower} ${item} $LEVEL ${date:%Y} ${env.HOME} ${shell.output} ${ARG_12} ${nothing.here}
     - shell: echo ${build.output} ${claude.exit_code} ${workflow.id} ${workflow.commits}
       when: item.size > 3 && last.success
 reduce:
-  - shell: echo ${map.results|json} ${map.success_rate} ${validation.own}
+  - shell: echo ${map.results|json} ${cmd:ls|sort} ${map.outputs|join:, |upper} ${map.success_rate} ${validation.own}
 `
 
 // TestHoverOfVariables: the editor says of each variable of bide what the reference does, and
@@ -43,6 +43,11 @@ func TestHoverOfVariables(t *testing.T) {
 		"last.success":   code("last.success") + "\nAfter a step: whether it succeeded",
 		"results|":       code("map.results") + "\nAfter a map: in reduce and merge: a list, one element an item, in their order: ",
 		"success_rate":   code("map.success_rate") + "\nAfter a map: in reduce and merge: in percent",
+		"lower}":         code("|lower") + "\nof a text",
+		"json}":          code("|json") + "\nJSON text of the value",
+		"join:,":         code("|join") + "\na list joined with a comma, or as in `${x|join:; }`",
+		"upper}":         code("|upper") + "\nof a text",
+		"sort}":          "",
 		"validation.own": code("validation.own") + "\nAfter a failure or a check: after a check with a score: its result, every member of it included",
 	} {
 		got := ""
@@ -71,5 +76,34 @@ func TestEveryVariableIsExplained(t *testing.T) {
 	}
 	if n < 100 {
 		t.Errorf("only %d variables", n)
+	}
+}
+
+// TestCompletionExplains: each name that is proposed behind "${" has what the reference says
+// of it, those that the file gives apart.
+func TestCompletionExplains(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"${^":             {"last": "After a step: the step before", "workflow": "", "LEVEL": ""},
+		"${last.^":        {"exit_code": "After a step: its exit status"},
+		"${last.output|^": {"basename": "file names without their directories"},
+	} {
+		c, uri := workflowSession(t, mapped)
+		whole := strings.Replace(mapped, "shell: echo ${build.output}", "shell: echo "+strings.TrimSuffix(text, "^")+"}", 1)
+		c.write(uri, whole)
+		at := strings.Index(whole, "shell: echo "+strings.TrimSuffix(text, "^")) + len("shell: echo "+text) - 1
+		d := &document{}
+		d.setText(whole)
+		docs := map[string]string{}
+		for _, i := range decode[[]completionItem](t, c.ask("textDocument/completion", map[string]any{"textDocument": map[string]any{"uri": uri}, "position": d.position(at)})) {
+			docs[i.Label] = ""
+			if i.Documentation != nil {
+				docs[i.Label] = i.Documentation.Value
+			}
+		}
+		for name, begins := range want {
+			if got, there := docs[name]; !there || !strings.HasPrefix(got, begins) || begins == "" && got != "" {
+				t.Errorf("%s: %s: %q, %v, want %q", text, name, got, there, begins)
+			}
+		}
 	}
 }
