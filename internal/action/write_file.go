@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,8 +52,8 @@ func checkPath(path string) error {
 		return errors.New("path: it is empty")
 	case filepath.IsAbs(path):
 		return fmt.Errorf("path: %q is absolute; write it relative to the working directory", path)
-	case !filepath.IsLocal(path):
-		return fmt.Errorf("path: %q leads out of the working directory", path)
+	case slices.Contains(strings.Split(path, "/"), ".."):
+		return fmt.Errorf("path: %q leads upwards by ..; write it without them, relative to the working directory", path)
 	case strings.ContainsRune(path, 0):
 		return errors.New("path: it has a NUL byte in it")
 	}

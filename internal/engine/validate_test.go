@@ -104,6 +104,10 @@ func TestValidateForms(t *testing.T) {
 		"a text's score":   {"validate: {claude: '/say I give it Score: 40/100', threshold: 80}", event.Failed, "-"},
 		"a good one":       {"validate: {claude: '/say I give it Score: 80/100', threshold: 80}", event.Succeeded, "-"},
 		"an agent's talk":  {"validate: {claude: /say it looks fine}", event.Failed, "-"},
+		"a score below 0":  {"validate: {shell: 'echo \"score: -85\"', threshold: 80}", event.Failed, "-"},
+		"a goal's below 0": {"goal_seek: {goal: x, shell: 'true', validate: 'echo score -85%', threshold: 80}", event.Failed, "-"},
+		"a lone one":       {"validate: {shell: 'echo -85', threshold: 80}", event.Failed, "-"},
+		"behind a dash":    {"validate: {shell: 'echo score - 85', threshold: 80}", event.Succeeded, "-"},
 		"a score of 101":   {"validate: {shell: 'echo \"{\\\"score\\\": 101}\"'}", event.Failed, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {

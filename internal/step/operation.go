@@ -145,8 +145,9 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 		if stop := o.Life.Stopping(o.ctx); stop != nil && (errors.Is(stop, ErrInterrupted) || isCancelled(o.ctx, err)) {
 			err = stop
 		}
-	} else if err != nil && ctx.Err() != nil && o.ended(err) {
-		err = context.Cause(ctx) // the deadline of the policy, which is not the run's end
+	} else if err != nil && ctx.Err() != nil && (o.ended(err) || errors.Is(err, context.Cause(ctx))) {
+		// The deadline of the policy, which is not the run's end.
+		err = &failure.DeadlineError{Deadline: o.policy.Deadline, Before: Cause(o.prior.Err)}
 	}
 	o.out.Err = err
 	if err == nil {

@@ -99,8 +99,9 @@ func percentOf(m map[string]any) (percent float64, read bool, err error) {
 	return 0, false, nil
 }
 
-// number is a number, a percentage or a part of a whole.
-const number = `(\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*(\d+(?:\.\d+)?))?`
+// number is a number, a percentage or a part of a whole. One below zero is no score, and is
+// not read as one above.
+const number = `(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*(\d+(?:\.\d+)?))?`
 
 var (
 	// scoreLine finds a score in a text, loneScore one that is all of it.

@@ -458,3 +458,31 @@ func TestRetryNowAtOnce(t *testing.T) {
 		t.Errorf("%d waits, and %s", n, took)
 	}
 }
+
+// TestDeadlineKeepsTheCause: an attempt that the deadline of the policy ends has failed of
+// nothing itself, so the error of the step says what the attempt before failed of.
+func TestDeadlineKeepsTheCause(t *testing.T) {
+	for _, c := range []struct {
+		fails int
+		want  string
+	}{
+		{0, `step "work" failed (deadline): the deadline of 1m is over`},
+		{2, `step "work" failed after 3 attempts (deadline): the deadline of 1m is over; the attempt before failed: exit status 75: no licence`},
+	} {
+		made := 0
+		w := newWorld(t, "commands: [{shell: work, retry: {attempts: 9, backoff: fixed, deadline: 1m}}]", start, func(*step.Call) virtual.Answer {
+			if made++; made <= c.fails {
+				return exit(75, "no licence")
+			}
+			return virtual.Answer{Takes: time.Hour}
+		})
+		err := w.run(t.Context(), nil)
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%v; want %s", err, c.want)
+		}
+		last := w.of(event.AttemptFailed)[c.fails]
+		if last.Class != "timeout" || last.Status != "deadline" || !strings.HasSuffix(c.want, last.Message) {
+			t.Errorf("%s %s: %s", last.Status, last.Class, last.Message)
+		}
+	}
+}

@@ -123,8 +123,8 @@ var placed = map[string]struct {
 func (d *decoder) check() {
 	d.duplicateIDs()
 	Walk(d.file, func(s *Step) {
-		if s.Retry != nil && s.OnFailure != nil && s.Retry.OnFailure != "stop" && !d.full() {
-			d.warnAt(s.OnFailure.Pos, "handler-unreachable", "this on_failure never runs: the retry policy's on_failure is %s, which comes first", s.Retry.OnFailure).
+		if s.Retry != nil && s.OnFailure != nil && s.Retry.OnFailure == "continue" && !d.full() {
+			d.warnAt(s.OnFailure.Pos, "handler-unreachable", "this on_failure never runs: the retry policy's on_failure is continue, which comes first").
 				Suggest("remove the one or the other")
 		}
 	})

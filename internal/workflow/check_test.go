@@ -132,3 +132,18 @@ func TestThresholdOfFewItems(t *testing.T) {
 		}
 	}
 }
+
+// A handler that the retry policy keeps from running is told. Behind a fallback it runs: when
+// the fallback fails too.
+func TestHandlerBehindARetryPolicy(t *testing.T) {
+	for end, want := range map[string]string{
+		"continue":                        "1:26: warning: this on_failure never runs: the retry policy's on_failure is continue, which comes first",
+		"stop":                            "",
+		"{fallback: {command: echo low}}": "",
+	} {
+		_, problems := parse(t, "- {shell: a, on_failure: {shell: b}, retry: {on_failure: "+end+"}}\n")
+		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Error(), want)) {
+			t.Errorf("%s: %v, want %s", end, problems, want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ type composer struct {
 	dir     string
 	with    map[string]any  // values for the parameters of templates
 	later   map[string]bool // those that only the run knows
+	withs   []*node         // where they are written
 	imports []*imported
 	taken   []string         // names of the imports whose steps were taken in
 	outer   *composer        // of the file in which this workflow is written; else nil
@@ -43,7 +44,7 @@ func (c *composer) other(src *source) *node {
 	tree = unwrapped(tree)
 	sub := composer{l: c.l, d: c.d, dir: filepath.Dir(src.path), with: c.with, later: c.later}
 	tree = sub.compose(tree)
-	c.imports = append(c.imports, sub.imports...)
+	c.imports, c.withs = append(c.imports, sub.imports...), append(c.withs, sub.withs...)
 	if tree.kind == listNode { // a bare list of steps
 		var own fileSteps
 		tree = &node{kind: mapNode, pos: tree.pos, src: tree.src, pairs: []pair{{tree.as(fileTable.keyFor(&own, &own.list)), tree}}}
@@ -127,6 +128,7 @@ func (c *composer) template(n *node) *node {
 			values, later := c.d.literalArgs(w.val, w.key.text)
 			maps.Copy(c.with, values)
 			maps.Copy(c.later, later)
+			c.withs = append(c.withs, w.val)
 		}
 	}
 	places := c.templatePlaces(&entry.source)

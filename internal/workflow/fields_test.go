@@ -90,7 +90,7 @@ var besides = map[string]map[string]string{
 	"map_input":       {"format": "file: a"},
 	"foreach":         {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]", "commands": "items: [a]", "steps": "items: [a]"},
 	"sub_workflow":    {"source": "", "path": ""},
-	"inline_workflow": {"commands": "", "steps": ""},
+	"inline_workflow": {"commands": "", "steps": "", "parameters": "steps: [{shell: y}], with: {level: 1}"},
 	"agent":           {"first_of": ""},
 	"parameter":       {"name": "", "required": "name: level, default: low"},
 	"capture_output":  {"command_index": "", "command": "", "pattern": "command_index: 0"},
@@ -152,7 +152,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"template_source": {"template: {source: {%s}}\ncommands: [{shell: x}]", ""},
 	"parameter_lists": {"parameters: {%s}\ncommands: [{shell: x}]", ""},
 	"parameter":       {"parameters: {optional: [{%s}]}\ncommands: [{shell: x}]", "name: level"},
-	"inline_workflow": {"templates: {check: {%s}}\ncommands: [{use: check, with: {level: 1}}]", "steps: [{shell: y}]"},
+	"inline_workflow": {"templates: {check: {%s}}\ncommands: [{use: check}]", "steps: [{shell: y}]"},
 	"step_input":      {"commands: [{name: a, inputs: {x: {%s}}}]", "from: b"},
 	"sub_workflow":    {"workflows:\n  first: build.yml\n  build: {%s}\ncommands: [{shell: x}]", "source: build.yml"},
 }

@@ -88,7 +88,7 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 		return nil
 	}
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}
-	in := given{defaults: c.defaults(), unfilled: unfilled, by: key, with: with}
+	in := given{defaults: c.defaults(), unfilled: unfilled, by: key}
 	body := n
 	if n.kind == mapNode {
 		how := &node{kind: mapNode, pos: n.pos, end: n.end, src: n.src}

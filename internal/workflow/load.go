@@ -156,7 +156,7 @@ func (l *loader) load(src *source, in given, root bool) *File {
 // build makes the model of a composed tree.
 func (c *composer) build(tree *node, in given, root bool) {
 	l, d := c.l, c.d
-	in.values = overlay(c.with, in.values)
+	in.values, in.with = overlay(c.with, in.values), slices.Concat(c.withs, in.with)
 	for name := range c.later {
 		if _, known := in.values[name]; !known && in.texts[name] == "" {
 			value.Put(&in.later, name, true)

@@ -22,11 +22,12 @@ type given struct {
 	defaults map[string]any    // `defaults:` of a caller
 	unfilled bool              // see Options
 	by       *node             // what calls it: its name there; nil where no other file does
-	with     *node             // the values there
+	with     []*node           // the values that files give, as they are written
 }
 
 // give adds the values of a call, over those that are there.
 func (in *given) give(d *decoder, with *node) {
+	in.with = append(in.with, with)
 	values, later := d.literalArgs(with, "with")
 	in.values = overlay(in.values, values)
 	for name := range later {
@@ -106,8 +107,9 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 			continue
 		}
 		_, typed := in.texts[name]
-		unused, near := typed && !composed(root) && !hasWord(root, name), diag.DidYouMean(name, declaredNames)
-		at, told := in.valueAt(name, root), ""
+		at, written := in.valueAt(name, root)
+		unused, near := (typed || written) && !composed(root) && !hasWord(root, name, in.with), diag.DidYouMean(name, declaredNames)
+		told := ""
 		switch {
 		case near != "":
 			told = fmt.Sprintf("the workflow has no parameter %q", name)
@@ -116,7 +118,7 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 		}
 		switch {
 		case told == "":
-		case unused && d.toRun: // the run would do something else than what was asked for
+		case typed && unused && d.toRun: // the run would do something else than what was asked for
 			d.errorf(at, "unknown-parameter", "%s", told).Suggest("%s", near)
 		default:
 			d.warnf(at, "unknown-parameter", "%s", told).Suggest("%s", near)
@@ -126,36 +128,42 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 	return list
 }
 
-// composed reports whether other files belong to a workflow, which may use what it is given.
+// composed reports whether a workflow has others beside it, which may use what it is given.
+// What it extends and its template are a part of its own tree.
 func composed(root *node) bool {
 	var own composedOf
 	var f File
 	fileTable.look(root, &own)
 	fileTable.look(root, &f)
-	return own.imports.there() || own.extends.there() || own.template.there() || f.subs.there()
+	return own.imports.there() || f.subs.there()
 }
 
-// hasWord reports whether a text or a key below a node has a name in it.
-func hasWord(n *node, name string) bool {
+// hasWord reports whether a text or a key below a node, and outside of others, has a name
+// in it.
+func hasWord(n *node, name string, outside []*node) bool {
+	if slices.Contains(outside, n) {
+		return false
+	}
 	if n.scalar() {
 		word := func(r rune) bool {
 			return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(name, r)
 		}
 		return slices.Contains(strings.FieldsFunc(n.text, func(r rune) bool { return !word(r) }), name)
 	}
-	return slices.ContainsFunc(n.items, func(n *node) bool { return hasWord(n, name) }) ||
-		slices.ContainsFunc(n.pairs, func(p pair) bool { return hasWord(p.key, name) || hasWord(p.val, name) })
+	return slices.ContainsFunc(n.items, func(n *node) bool { return hasWord(n, name, outside) }) ||
+		slices.ContainsFunc(n.pairs, func(p pair) bool { return hasWord(p.key, name, outside) || hasWord(p.val, name, outside) })
 }
 
-// valueAt is where a caller gives a value, else the node that is told of
-// otherwise.
-func (in given) valueAt(name string, otherwise *node) *node {
-	for _, p := range in.with.entries() {
-		if p.key.text == name {
-			return p.key
+// valueAt is where a file gives a value, else the node that is told of otherwise.
+func (in given) valueAt(name string, otherwise *node) (at *node, written bool) {
+	for _, with := range slices.Backward(in.with) {
+		for _, p := range with.entries() {
+			if p.key.text == name {
+				return p.key, true
+			}
 		}
 	}
-	return otherwise
+	return otherwise, false
 }
 
 // declarations reads both documented shapes, and a plain list.

@@ -217,6 +217,10 @@ func TestWhereAndWhatToDo(t *testing.T) {
 		{"map: {foreach: [a], agent_template: [{shell: a}]}", "missing-key", "flow.yml:1:6", `did you mean "input" where it says "foreach"?`},
 		{"imports: [{path: other.yml, alias: deploy}]\ncommands: [{workflow: deploi}]", "unknown-workflow", "flow.yml:2:23", `did you mean "deploy"?`},
 		{"imports: [{path: ci.yml, alias: ci}]\ncommands: [{workflow: ci, with: {levle: x}}]", "unknown-parameter", "flow.yml:2:34", `did you mean "level"?`},
+		{"imports: [{path: ci.yml, alias: ci}]\ncommands: [{workflow: ci, with: {speling: x}}]", "unknown-parameter", "flow.yml:2:34", "write ${speling} in"},
+		{"template: {name: ci, source: ci.yml, with: {speling: x}}", "unknown-parameter", "flow.yml:1:45", "write ${speling} in"},
+		{"templates: {t: {parameters: [a], steps: [{shell: '${a}'}]}}\ncommands: [{use: t, with: {a: 1, speling: '${ARG}'}}]", "unknown-parameter", "flow.yml:2:34", "write ${speling} in"},
+		{"workflows: {main: {source: ci.yml, with: {speling: x}}}", "unknown-parameter", "flow.yml:1:43", "write ${speling} in"},
 		{"templates: {a: {parameters: [x], steps: [{shell: '${x}'}]}}\ncommands: [{shell: b}, {use: a}]", "missing-parameter", "flow.yml:2:30", "with: of the step"},
 		{"commands: [{foreach: {items: [a], steps: []}}]", "empty-action", "flow.yml:1:35", "do: [{shell:"},
 	} {

@@ -19,7 +19,7 @@ type pendingCall struct {
 
 // givenBy are the values that a call gives.
 func (d *decoder) givenBy(p pendingCall) given {
-	in := given{by: p.n, with: p.with}
+	in := given{by: p.n}
 	in.give(d, p.with)
 	return in
 }
@@ -141,7 +141,7 @@ func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
 	d := c.d
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}
 	source := n
-	in := given{unfilled: unfilled, by: key, with: with}
+	in := given{unfilled: unfilled, by: key}
 	if n.kind == mapNode {
 		o, _ := d.object(n, subWorkflowTable) // it is a map
 		var from subSource

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
@@ -319,9 +320,14 @@ func (op *operation) attempts(past Past) (any, error) {
 	}
 	op.made = failed.Attempts
 	if failed.Reason == driver.ReasonDeadline && failed.Last == nil {
-		failed.Last = &DeadlineError{op.s.policy.Deadline}
+		failed.Last = op.overdue()
 	}
 	return nil, failed
+}
+
+// overdue is the error of a call whose deadline is over.
+func (op *operation) overdue() error {
+	return &failure.DeadlineError{Deadline: op.s.policy.Deadline, Before: op.last}
 }
 
 // interrupting reports whether an operation was ended from outside.
@@ -353,13 +359,16 @@ func (op *operation) attempt(ctx context.Context, n int) (any, error) {
 	if err != nil && ctx.Err() != nil && op.fr.ctx.Err() == nil {
 		switch {
 		case errors.Is(context.Cause(ctx), retry.ErrDeadline):
-			return nil, &DeadlineError{op.s.policy.Deadline}
+			return nil, op.overdue()
 		case op.fr.x.interrupted(err): // elements that the timeout ended, not the run
 			return nil, ctx.Err()
 		}
 	}
 	if err == nil {
 		err = op.unmet(ctx, v)
+	}
+	if err != nil {
+		op.last = err
 	}
 	return v, err
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -65,7 +65,7 @@ func Reason(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	_, own := e.Last.(*DeadlineError)
+	_, own := e.Last.(*failure.DeadlineError)
 	_, refused := e.Last.(*circuit.OpenError)
 	switch {
 	case e.Last == nil:
@@ -156,19 +156,6 @@ func (e *InterruptedError) Is(target error) bool {
 	run, ok := target.(ofRun)
 	return ok && run.exec == e.run
 }
-
-// DeadlineError is a call that had no more time.
-type DeadlineError struct{ Deadline time.Duration }
-
-func (e *DeadlineError) Error() string {
-	return fmt.Sprintf("the deadline of %s for the call is over", duration.Format(e.Deadline))
-}
-
-// Timeout is true.
-func (e *DeadlineError) Timeout() bool { return true }
-
-// Class is "timeout".
-func (e *DeadlineError) Class() string { return "timeout" }
 
 // ElementsError is an application of which some elements failed.
 type ElementsError struct {

@@ -374,5 +374,5 @@ func (op *operation) patience(ctx context.Context, ready <-chan struct{}) error 
 	if err := op.fr.x.stopping(op.fr.ctx); err != nil {
 		return err
 	}
-	return &retry.Error{Reason: driver.ReasonDeadline, Attempts: op.made, Last: &DeadlineError{op.s.policy.Deadline}}
+	return &retry.Error{Reason: driver.ReasonDeadline, Attempts: op.made, Last: op.overdue()}
 }

@@ -231,3 +231,28 @@ func TestDeadlineOverLives(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadlineKeepsTheCause: a call whose attempt the deadline ends says what the attempt
+// before failed of.
+func TestDeadlineKeepsTheCause(t *testing.T) {
+	for _, c := range []struct {
+		fails int
+		want  string
+	}{
+		{0, "the deadline of 10s is over"},
+		{2, "the deadline of 10s is over; the attempt before failed: " + errDown.Error()},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{name: "Do", do: func(ctx context.Context, attempt int, arg any) (any, error) {
+				if attempt <= c.fails {
+					return nil, errDown
+				}
+				return arg, pass(ctx, time.Hour)
+			}}
+			_, err := once(t, flow.Options{}, "x = Do(\"q\") with retry: 50, delay: 1s, deadline: 10s\nout x", s)
+			if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("%v; want %s", err, c.want)
+			}
+		})
+	}
+}
