@@ -31,7 +31,7 @@ func (g *Work) Prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	tree.Prepare(ctx, func(ctx context.Context, dir string) error { return g.prepareIn(ctx, w, tree.WorkDir, dir) })
+	tree.Prepare(func(ctx context.Context, dir string) error { return g.prepareIn(ctx, w, tree.WorkDir, dir) })
 	return nil
 }
 

@@ -90,7 +90,7 @@ func TestHiddenBySetup(t *testing.T) {
 	if err := run.PrepareOwn(t.Context(), func(context.Context) error { return setup(run.Dir) }); err != nil {
 		t.Fatal(err)
 	}
-	run.Prepare(t.Context(), func(_ context.Context, dir string) error { return setup(dir) })
+	run.Prepare(func(_ context.Context, dir string) error { return setup(dir) })
 	for i, item := range []string{"one", "two", "three"} {
 		a := w.agent(run, item, 1)
 		equal(t, "a.txt of item "+item, w.read(a.Dir, "a.txt"), "local\n")

@@ -139,8 +139,8 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	return errors.Join(replace(name, []byte(list)), run.repo.Sync(ctx))
 }
 
-// ignoredFile is beside preparedFile. It lists what the preparation left there and git
-// ignores.
+// ignoredFile is in the private git directory of a prepared worktree, also of one of the
+// pool. It lists what the preparation left there and git ignores, each ended by NUL.
 const ignoredFile = "bide-prepared-ignored"
 
 // OnlyIgnored gives the files and directories that git ignores and that an agent left in
@@ -151,10 +151,7 @@ func (a *Agent) OnlyIgnored(ctx context.Context) ([]string, error) {
 	if s == nil || s.kept == nil || s.kept.untouched || s.kept.Commit != s.owner.Base || len(s.kept.dirty) > 0 {
 		return nil, nil
 	}
-	a.run.mu.Lock()
-	prepared := a.run.prepared
-	a.run.mu.Unlock()
-	return a.run.repo.ignoredBut(ctx, s.dir, prepared)
+	return a.run.repo.ignoredBut(ctx, s.dir, s.prepared)
 }
 
 // Ignored gives what git ignores in the run's worktree, except for what [Run.PrepareOwn]

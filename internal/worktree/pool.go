@@ -49,6 +49,11 @@ type slot struct {
 	over  bool   // no step works in it any more
 	tip   string // its commit when its steps were over; "" before
 	kept  *look  // the state in which all work in it was kept; nil: not kept yet
+
+	// prepared is what the preparation left in it and git ignores. ready says that it was
+	// prepared to its end, in this life of the run or in one before.
+	prepared []string
+	ready    bool
 }
 
 // owner says whose work is in a slot. It is written to the slot's private git directory
@@ -269,7 +274,7 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	if err != nil || s == nil {
 		return err
 	}
-	if err := dropStale(s.admin); err != nil {
+	if err := errors.Join(dropStale(s.admin), s.recallPrepared()); err != nil {
 		return err
 	}
 	o, ok := readOwner(s.admin)
@@ -353,7 +358,7 @@ func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err er
 		s, p.free = p.free[n-1], p.free[:n-1]
 	}
 	p.mu.Unlock()
-	if s != nil && (!s.whole() || s.at != o.Base && mayHaveModules(s.dir, s.admin)) { // a step removed it, or it has submodules, which a checkout does not move
+	if s != nil && (!s.whole() || run.prepare != nil && !s.ready || s.at != o.Base && mayHaveModules(s.dir, s.admin)) { // a step removed it, no life has prepared it, or it has submodules, which a checkout does not move
 		if err := run.drop(ctx, s); err != nil {
 			return nil, kept, err
 		}
@@ -405,10 +410,36 @@ func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
 	if run.prepare == nil {
 		return s, nil
 	}
-	if err := run.prepare(ctx, r.tree(s.dir, "").WorkDir); err != nil {
+	if err := run.prepareSlot(ctx, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the worktree %s: %w", s.dir, err), run.drop(ctx, s))
 	}
 	return s, nil
+}
+
+// prepareSlot prepares a new slot.
+func (run *Run) prepareSlot(ctx context.Context, s *slot) error {
+	if err := run.prepare(ctx, run.repo.tree(s.dir, "").WorkDir); err != nil {
+		return err
+	}
+	if err := run.repo.noteHidden(ctx, s.dir); err != nil {
+		return err
+	}
+	rows, err := run.repo.ignored(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	s.prepared, s.ready = rows, true
+	return replace(filepath.Join(s.admin, ignoredFile), []byte(strings.Join(rows, "\x00")))
+}
+
+// recallPrepared finds what an earlier life of the run prepared in a slot.
+func (s *slot) recallPrepared() error {
+	text, err := os.ReadFile(filepath.Join(s.admin, ignoredFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s.prepared, s.ready = splitNUL(string(text)), err == nil
+	return err
 }
 
 // put brings a worktree of the pool to a commit, with nothing else in it.
@@ -631,7 +662,7 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	r := run.repo
 	if err := run.settled(ctx, s); err != nil { // what git ignores goes with the worktree
 		ignored, lerr := r.ignored(ctx, s.dir)
-		k.Ignored = slices.DeleteFunc(ignored, func(path string) bool { return slices.Contains(run.prepared, path) })
+		k.Ignored = slices.DeleteFunc(ignored, func(path string) bool { return slices.Contains(s.prepared, path) })
 		return errors.Join(err, lerr)
 	}
 	unchanged := s.at != ""
@@ -642,7 +673,7 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 		s.at = s.owner.Base
 	}
 	args := []string{"clean", "-ffdx"}
-	for _, path := range run.prepared {
+	for _, path := range s.prepared {
 		args = append(args, "-e", "/"+path)
 	}
 	out, err := r.git(ctx, s.dir, args...)
@@ -715,23 +746,8 @@ func (run *Run) retireAll(ctx context.Context) (kept []Kept, err error) {
 // Prepare calls f to prepare each new worktree of the pool, with its directory. Files that
 // git ignores and that f leaves stay for all agents that work there one after another. f
 // must not leave other files.
-func (run *Run) Prepare(ctx context.Context, f func(ctx context.Context, dir string) error) {
-	run.prepare = func(ctx context.Context, dir string) error {
-		if err := f(ctx, dir); err != nil {
-			return err
-		}
-		if err := run.repo.noteHidden(ctx, run.repo.top(dir)); err != nil {
-			return err
-		}
-		rows, err := run.repo.ignored(ctx, dir)
-		if err != nil {
-			return err
-		}
-		run.mu.Lock()
-		defer run.mu.Unlock()
-		run.prepared = rows
-		return nil
-	}
+func (run *Run) Prepare(f func(ctx context.Context, dir string) error) {
+	run.prepare = f
 }
 
 // ignored gives the files and directories of a worktree that git ignores.

@@ -272,7 +272,7 @@ func TestPrepare(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
 	made := 0
-	run.Prepare(t.Context(), func(_ context.Context, dir string) error {
+	run.Prepare(func(_ context.Context, dir string) error {
 		made++
 		w.write(dir, "cache/deps.log", "deps")
 		return nil
@@ -286,6 +286,52 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	equal(t, "prepared", made, 1)
+}
+
+// What the preparation left in a worktree stays in the lives that follow: for the agent that
+// continues there, and for those that take the worktree after it. A worktree that no life
+// has prepared to its end is not used.
+func TestPrepareOutlivesTheProcess(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		prepared bool // an earlier life prepared the worktree to its end
+		made     int  // preparations of the last life
+	}{{"prepared", true, 0}, {"cut short", false, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			run, made := w.run(), 0
+			prepare := func(run *Run) {
+				run.Prepare(func(_ context.Context, dir string) error {
+					made++
+					w.write(dir, "cache/deps.log", "deps")
+					return nil
+				})
+			}
+			if c.prepared {
+				prepare(run)
+			}
+			a := w.agent(run, "one", 1)
+			w.write(a.Dir, "own.log", "x")
+			w.write(a.Dir, "work", "w")
+			again := w.relive(run)
+			prepare(again)
+			made = 0
+			if c.prepared {
+				b, err := again.Continue(t.Context(), "one", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "continued", w.read(b.Dir, "cache/deps.log"), "deps")
+			}
+			for attempt := range 2 {
+				b := w.agent(again, "one", attempt+2)
+				equal(t, "deps", w.read(b.Dir, "cache/deps.log"), "deps")
+				equal(t, "ignored", w.gitIn(b.Dir, "status", "--porcelain", "--ignored"), "!! cache/")
+				w.write(b.Dir, "own.log", "x")
+			}
+			equal(t, "prepared", made, c.made)
+		})
+	}
 }
 
 // TestLeftAgentGoesOn: what an agent left is continued by the next life. A commit

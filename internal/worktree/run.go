@@ -87,9 +87,8 @@ type Run struct {
 
 	pull func(ctx context.Context) error // of [Run.Share]; nil if one machine has the run
 
-	pool     pool
-	prepare  func(ctx context.Context, dir string) error // a new worktree of the pool
-	prepared []string                                    // what that leaves in each, ignored by git
+	pool    pool
+	prepare func(ctx context.Context, dir string) error // a new worktree of the pool
 }
 
 // NewRun makes the branch bide/ID and its worktree Root/run at the user's HEAD.

@@ -58,9 +58,6 @@ func (run *Run) stamps(s *slot) stamps {
 		settled = settled && now.Sub(time.Unix(st.Ctim.Unix())) > wait
 		out = append(out, stamp{path, uint64(st.Ino), uint64(st.Size), uint64(st.Mode), st.Mtim, st.Ctim})
 	}
-	run.mu.Lock()
-	prepared := run.prepared
-	run.mu.Unlock()
 	var in func(dir, rel string)
 	in = func(dir, rel string) {
 		entries, err := os.ReadDir(dir)
@@ -70,7 +67,7 @@ func (run *Run) stamps(s *slot) stamps {
 			if e.IsDir() {
 				rel += "/"
 			}
-			if !settled || len(out) > mostStamps || slices.Contains(prepared, rel) {
+			if !settled || len(out) > mostStamps || slices.Contains(s.prepared, rel) {
 				continue
 			}
 			if note(path); e.IsDir() {

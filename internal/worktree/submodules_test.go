@@ -173,7 +173,7 @@ func TestMergedSubmodule(t *testing.T) {
 	if err := run.PrepareOwn(t.Context(), func(context.Context) error { setup(run.Dir); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	run.Prepare(t.Context(), func(_ context.Context, dir string) error { setup(dir); return nil })
+	run.Prepare(func(_ context.Context, dir string) error { setup(dir); return nil })
 	a := w.agent(run, "one", 1)
 	lib := filepath.Join(a.Dir, "lib")
 	w.write(lib, "l", "2\n")
