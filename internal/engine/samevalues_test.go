@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
 )
 
 // sameFlows are workflows whose steps write down in $EV what they read. They decide by nothing
@@ -275,6 +278,51 @@ func TestAKillChangesNoValue(t *testing.T) {
 					t.Fatalf("ended at event %d, %s: status %d, want %d; the steps read\n%s\nwant\n%s\n%s", at, when, status, flow.status, got, want, p.text())
 				}
 				if last {
+					return
+				}
+			}
+		})
+	}
+}
+
+// TestErrorTimestamp: error.timestamp is the time at which the attempt failed, before and
+// after a kill, in a handler and in that of an exit status.
+func TestErrorTimestamp(t *testing.T) {
+	t.Parallel()
+	const later = `s=$(date +%s); while test "$(date +%s)" = "$s"; do sleep 0.05; done`
+	const tell = "      - shell: echo '${error.timestamp}' >>told\n"
+	for name, text := range map[string]string{
+		"handler": "- shell: exit 3\n  on_failure:\n      - shell: |\n          " + later + "\n" + tell,
+		"rerun":   "- shell: exit 3\n  on_failure:\n    max_attempts: 1\n    fail_workflow: false\n    commands:\n      - shell: |\n          " + later + "\n" + tell,
+		"status":  "- shell: exit 3\n  on_exit_code:\n    3:\n      - shell: |\n          " + later + "\n" + tell,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for at := 1; ; at++ {
+				b := newBench(t)
+				b.write("flow.yml", text)
+				p := b.start("die-at", strconv.Itoa(at), "committed", "-y")
+				killed := p.wait(t) == -1
+				if killed {
+					p = b.start("bide", "resume", "-q")
+					p.wait(t)
+				}
+				events, _ := b.recordedEvents()
+				var want []string
+				for _, e := range events {
+					if e.Type == event.AttemptFailed && e.ExitCode == 3 {
+						want = []string{e.Time.UTC().Format(time.RFC3339)}
+					}
+				}
+				told, err := os.ReadFile(filepath.Join(b.dir, "told"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				// What a kill cut off is told again.
+				if got := slices.Compact(strings.Fields(string(told))); len(want) == 0 || !slices.Equal(got, want) {
+					t.Errorf("killed at event %d: told %q, want %q\n%s", at, got, want, p.text())
+				}
+				if !killed {
 					return
 				}
 			}

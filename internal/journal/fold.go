@@ -287,7 +287,7 @@ func (s *State) applyStep(e event.Event) {
 		}
 	case event.AttemptFailed:
 		step.Attempts = max(step.Attempts, e.Attempt)
-		step.Class, step.Message, step.Failed, step.GivenUp = e.Class, e.Message, e.Data, e.Status
+		step.Class, step.Message, step.Failed, step.FailedAt, step.GivenUp = e.Class, e.Message, e.Data, e.Time, e.Status
 		step.Retry.failed(e.Time)
 	case event.RetryScheduled:
 		step.Retry.wait(e)
@@ -309,7 +309,7 @@ func (s *State) applyStep(e event.Event) {
 			step.Class, step.Message = e.Class, e.Message
 		}
 		if e.Status != event.Interrupted {
-			step.Retry, step.Recoveries, step.Failed, step.Began = Retry{}, 0, nil, time.Time{}
+			step.Retry, step.Recoveries, step.Failed, step.FailedAt, step.Began = Retry{}, 0, nil, time.Time{}, time.Time{}
 			step.GivenUp, step.Handler = "", HandlerRound{}
 			if e.Status != event.Failed { // else a later life continues with its rounds
 				step.List, step.Rounds, step.Width = nil, nil, nil
@@ -362,7 +362,7 @@ func (s *State) applyRound(e event.Event) {
 		value.Put(&step.Rounds, n, Round{Status: e.Status, Data: e.Data, Class: e.Class, Error: e.Message})
 	case e.Type == event.RoundStarted:
 		if step.Handler.Number != n { // and not the same one again
-			step.Handler = HandlerRound{Number: n, Since: e.Seq, Made: e.Attempts, Class: step.Class, Message: step.Message, Failed: step.Failed, GivenUp: step.GivenUp}
+			step.Handler = HandlerRound{Number: n, Since: e.Seq, Made: e.Attempts, Class: step.Class, Message: step.Message, Failed: step.Failed, FailedAt: step.FailedAt, GivenUp: step.GivenUp}
 		}
 		step.Handler.Status, step.Retry, step.GivenUp = event.Running, Retry{}, ""
 	default:

@@ -116,6 +116,7 @@ type StepRecord struct {
 	Class, Message string
 	Data           json.RawMessage // of step_finished: what later steps read
 	Failed         json.RawMessage // the data of the last attempt_failed, while the step is in flight
+	FailedAt       time.Time       // and when that was
 	Finished       time.Time
 	Retry          Retry // of the attempts that have failed so far, in the present round of its handler
 	Recoveries     int   // how often the step was in flight when its process died
@@ -146,6 +147,7 @@ type HandlerRound struct {
 	// why no other followed.
 	Class, Message, GivenUp string
 	Failed                  json.RawMessage
+	FailedAt                time.Time
 	// ErrClass and Err are how it failed itself.
 	ErrClass, Err string
 }

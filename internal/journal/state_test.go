@@ -52,7 +52,7 @@ func TestStateOfSteps(t *testing.T) {
 		Phases: map[string]PhaseRecord{"setup": {Status: event.Succeeded, Started: at(1), Finished: at(4)}},
 		Steps: map[string]StepRecord{
 			"setup[0]":    {Phase: "setup", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Finished: at(3), BeganAt: 4, First: 3, Last: 5},
-			"commands[1]": {Status: event.Running, Attempts: 3, Began: at(24), BeganAt: 14, First: 7, Last: 14, Class: "timeout", Message: "two", Retry: retry},
+			"commands[1]": {Status: event.Running, Attempts: 3, Began: at(24), BeganAt: 14, First: 7, Last: 14, Class: "timeout", Message: "two", FailedAt: at(20), Retry: retry},
 		},
 		Breakers: map[string]BreakerRecord{"api": {State: "open", Since: at(21), Data: json.RawMessage(`{"until":5}`)}},
 		Usage:    map[string]float64{"tokens": 150, "cost": 0.25},

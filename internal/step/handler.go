@@ -97,7 +97,7 @@ func (x *Executor) goOn(ctx context.Context, p *Place, s *workflow.Step, path st
 		}
 		return g, nil
 	}
-	g.last = x.lastFailure(&journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
+	g.last = x.lastFailure(&journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, FailedAt: h.FailedAt, Attempts: h.Made})
 	g.last.Err = x.setResult(ctx, p, s, &g.last.Result, g.last.Err)
 	for n := 1; n <= h.Number && (n < h.Number || h.Status != event.Running); n++ {
 		x.takeHandled(ctx, p, s, g.last, n)
@@ -292,9 +292,13 @@ func (x *Executor) repair(ctx context.Context, p Place, h *workflow.Handler) err
 // setError sets what handlers read of a failure.
 func (x *Executor) setError(p *Place, s *workflow.Step, out *Outcome) {
 	text := x.printed(&out.Result)
+	at := out.FailedAt
+	if at.IsZero() { // no attempt was made
+		at = x.Clock.Now()
+	}
 	p.Scope.SetKept("error", map[string]any{
 		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),
-		"class": driver.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": x.Clock.Now().UTC().Format(time.RFC3339),
+		"class": driver.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": at.UTC().Format(time.RFC3339),
 		"stderr": text.stderr, "output": text.output,
 	})
 }

@@ -205,6 +205,7 @@ func (o *operation) observe(e retry.Event) {
 		if o.out.Err == nil {
 			*o.out = Outcome{Attempts: e.Attempt, Err: e.Err} // a panic
 		}
+		o.out.FailedAt = e.Time
 		if !o.ended(e.Err) {
 			o.facts = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
 			return
@@ -234,7 +235,7 @@ func (o *operation) observe(e retry.Event) {
 		}
 	case retry.Refused:
 		if o.out.Err == nil {
-			*o.out = Outcome{Attempts: o.out.Attempts, Err: e.Err}
+			*o.out = Outcome{Attempts: o.out.Attempts, Err: e.Err, FailedAt: o.out.FailedAt}
 		} else {
 			o.out.Err = e.Err
 		}
@@ -287,7 +288,7 @@ func stopped(out *Outcome, err error) {
 // has recorded: whoever reads it sees what it would have seen then.
 // Of an output whose log a power cut took away it has the end.
 func (x *Executor) lastFailure(rec *journal.StepRecord) *Outcome {
-	out := &Outcome{Status: event.Failed, Attempts: rec.Attempts}
+	out := &Outcome{Status: event.Failed, Attempts: rec.Attempts, FailedAt: rec.FailedAt}
 	var d attemptData
 	if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
 		d.Failure = &failure.Failure{}

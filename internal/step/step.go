@@ -32,7 +32,8 @@ type Outcome struct {
 	Result   action.Result
 	Attempts int
 	Reason   driver.Reason
-	Err      error // of a failed step
+	Err      error     // of a failed step
+	FailedAt time.Time // when the last attempt failed; zero where none did
 	// Tolerated says that the next step runs although this one failed.
 	Tolerated bool
 	// Unmended says of a tolerated step that its repair did not mend it, and that
