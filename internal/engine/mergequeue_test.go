@@ -468,6 +468,40 @@ map:
 	}
 }
 
+// A check sees what the item committed, and nothing else that the item or a check before it
+// left in the worktree: neither files that git ignores nor changes. What worktree.setup
+// left stays. An item whose work is only ignored files is told so, as without checks.
+func TestEvidenceIsOfWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	b.write(".gitignore", "*.log\n")
+	if err := sh(b.dir, "git add -A && git commit -qm base"); err != nil {
+		t.Fatal(err)
+	}
+	r := b.run(`
+mode: mapreduce
+worktree:
+  setup: echo deps >deps.log
+map:
+  input: [{n: whole, do: "echo x >whole"}, {n: half, do: "echo x >half; echo x >needed.log"}, {n: nothing, do: "echo x >needed.log"}]
+  agent_template:
+    - shell: "${item.do|raw}"
+  evidence:
+    checks:
+      - test -e deps.log && echo changed >>first.txt && echo x >made
+      - test ! -e needed.log && test ! -e made && test "$(git status --porcelain)" = ""
+`)
+	r.status("succeeded")
+	if got := b.output("git ls-files"); got != ".gitignore\nfirst.txt\nhalf\nwhole" {
+		t.Errorf("main has %q\n%s", got, r.story())
+	}
+	if !strings.Contains(r.story(), "left nothing in its worktree but 1 path that git ignores (needed.log), which no merge has") {
+		t.Error(r.story())
+	}
+}
+
 // If the user's branch moves while items run, later merges are made on top of it. An item
 // that breaks with it is refused, and all others land.
 func TestMergeQueueAndAMovedBranch(t *testing.T) {

@@ -93,9 +93,15 @@ func (c *Checks) show(ctx context.Context, p step.Place, a *gitwork.Agent) error
 		if err := c.allowed(p, a, at); err != nil {
 			return err
 		}
-		mended, err := c.check(ctx, p, a)
+		if err := a.Tree.Bare(ctx); err != nil {
+			return err
+		}
+		mended, err := c.check(ctx, p, a, at.Commit)
 		if err != nil {
 			return err
+		}
+		if !mended {
+			return nil
 		}
 		changed, err := a.Tree.Changed(ctx, at.Commit)
 		switch {
@@ -103,8 +109,6 @@ func (c *Checks) show(ctx context.Context, p step.Place, a *gitwork.Agent) error
 			return err
 		case !changed:
 			return nil
-		case !mended: // what a check leaves behind is nobody's work
-			return a.Tree.Reset(ctx, at.Commit)
 		case round == workflow.MaxCheckRounds:
 			return Unshown("the handlers of the checks changed the work %d times, and it has not been checked as it is", round)
 		}
@@ -209,8 +213,10 @@ func fits(patterns []string, name string) (bool, error) {
 	return false, nil
 }
 
-// check runs the checks on an item, and says whether a handler has mended something.
-func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent) (mended bool, err error) {
+// check runs the checks on what an item has committed, and says whether a handler has mended
+// something. What a check leaves behind is nobody's work, and the next check does not see it,
+// except for files that git ignores.
+func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent, commit string) (mended bool, err error) {
 	p.Past, p.Keep = nil, false // what an earlier life checked may have been something else
 	p.Scope = p.Scope.Child()
 	for i, s := range c.asked().Checks {
@@ -229,6 +235,16 @@ func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent) (men
 		a.Result.Evidence.Checks = append(a.Result.Evidence.Checks, done)
 		if failed && !done.RedBase {
 			return mended, unproven(p.Path(s.Path), s, out)
+		}
+		if mended {
+			continue // the next round checks what the handler did
+		}
+		changed, err := a.Tree.Changed(ctx, commit)
+		if err == nil && changed {
+			err = a.Tree.Reset(ctx, commit)
+		}
+		if err != nil {
+			return mended, err
 		}
 	}
 	return mended, nil

@@ -3,6 +3,8 @@ package worktree
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -52,6 +54,53 @@ func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error
 		c.Left = append(slices.Clip(c.Left), linked(a.Dir, c.Files)...)
 	}
 	return c, err
+}
+
+// Bare removes from the agent's worktree what git ignores, except for what [Run.Prepare]
+// left there: no merge has it, so a check must not see it. [Agent.OnlyIgnored] and
+// [Agent.Release] still give it.
+func (a *Agent) Bare(ctx context.Context) error {
+	s := a.held()
+	if s == nil {
+		return nil
+	}
+	ignored, err := a.run.repo.ignored(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	ignored = slices.DeleteFunc(ignored, func(path string) bool { return slices.Contains(s.prepared, path) })
+	before, _ := s.bared()
+	var rows []string
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(append(before, ignored...)))) {
+		if !isCache(filepath.Join(s.dir, filepath.FromSlash(path))) {
+			rows = append(rows, path)
+		}
+	}
+	if err := replace(filepath.Join(s.admin, baredFile), []byte(strings.Join(rows, "\x00"))); err != nil || len(ignored) == 0 {
+		return err
+	}
+	_, err = a.run.repo.cleanAll(ctx, s)
+	return err
+}
+
+// baredFile is in the private git directory of a worktree of the pool whose agent's checks
+// have begun. It lists what [Agent.Bare] removed there, except for caches of tools.
+const baredFile = "bide-bared"
+
+// bared gives the rows of baredFile, and whether it exists.
+func (s *slot) bared() (rows []string, ok bool) {
+	text, err := os.ReadFile(filepath.Join(s.admin, baredFile))
+	return splitNUL(string(text)), err == nil
+}
+
+// cleanAll removes from a slot all that is in no commit, except for what the preparation
+// left there, and gives what git prints.
+func (r *Repo) cleanAll(ctx context.Context, s *slot) (string, error) {
+	args := []string{"clean", "-ffdx"}
+	for _, path := range s.prepared {
+		args = append(args, "-e", "/"+path)
+	}
+	return r.git(ctx, s.dir, args...)
 }
 
 // Changed reports whether the agent's worktree differs from a commit. Files that git

@@ -151,6 +151,9 @@ func (a *Agent) OnlyIgnored(ctx context.Context) ([]string, error) {
 	if s == nil || s.kept == nil || s.kept.untouched || s.kept.Commit != s.owner.Base || len(s.kept.dirty) > 0 {
 		return nil, nil
 	}
+	if rows, ok := s.bared(); ok { // what is there now is of the checks
+		return rows, nil
+	}
 	return a.run.repo.ignoredBut(ctx, s.dir, s.prepared)
 }
 

@@ -218,7 +218,12 @@ func (s *slot) give(o owner) error {
 }
 
 // takeBack undoes give.
-func (s *slot) takeBack() error { return os.Remove(filepath.Join(s.admin, ownerFile)) }
+func (s *slot) takeBack() error {
+	if err := os.Remove(filepath.Join(s.admin, baredFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Remove(filepath.Join(s.admin, ownerFile))
+}
 
 func (s *slot) headLog() string { return filepath.Join(s.log, "HEAD") }
 
@@ -672,16 +677,13 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 		}
 		s.at = s.owner.Base
 	}
-	args := []string{"clean", "-ffdx"}
-	for _, path := range s.prepared {
-		args = append(args, "-e", "/"+path)
-	}
-	out, err := r.git(ctx, s.dir, args...)
+	out, err := r.cleanAll(ctx, s)
 	if err != nil {
 		return err
 	}
+	k.Ignored, _ = s.bared()
 	for line := range strings.Lines(out) {
-		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Removing "); ok {
+		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Removing "); ok && !slices.Contains(k.Ignored, path) {
 			k.Ignored = append(k.Ignored, path)
 		}
 	}
