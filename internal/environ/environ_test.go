@@ -267,6 +267,13 @@ func TestSecrets(t *testing.T) {
 		!strings.Contains(err.Error(), "secret A: the environment variable NOT_SET is not set") || !strings.Contains(err.Error(), "secret B") {
 		t.Errorf("both problems are not told: %v", err)
 	}
+	if _, err := w.load("secrets: {A: $NOT_SET}\n"); err == nil || !strings.Contains(err.Error(), "secret A: the environment variable NOT_SET is not set") {
+		t.Errorf("a secret is the name of what is not there: %v", err)
+	}
+	e = w.must("secrets: {A: $TOKEN, B: $lower-case, C: 'x$NOT_SET'}\n")
+	for name, want := range map[string]string{"A": "from-the-env", "B": "$lower-case", "C": "x$NOT_SET"} {
+		both(t, e, e.Base(), name, want)
+	}
 }
 
 // TestSealsAreUndone: what was masked in any value is put back, and nothing of a

@@ -78,6 +78,9 @@ func (e *Environment) secret(ctx context.Context, s workflow.Secret) (string, er
 	case "command":
 		return e.opt.Command(ctx, Command{Text: s.Key, Scope: e.Scope, Dir: e.opt.Dir, Env: e.list(), Timeout: time.Minute})
 	case "value":
+		if name := strings.TrimPrefix(s.Key.String(), "$"); s.Key.IsReference() && s.Key.String() == key && name == strings.ToUpper(name) {
+			return "", fmt.Errorf("the environment variable %s is not set", name)
+		}
 		return key, nil
 	}
 	return "", fmt.Errorf("the provider %q is not known; use env, file or command", s.Provider)

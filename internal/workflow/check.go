@@ -159,16 +159,6 @@ func (d *decoder) check() {
 	}
 }
 
-// openSecrets warns about secrets whose values are in the file.
-func (d *decoder) openSecrets() {
-	for _, s := range d.file.Secrets {
-		if s.inFile() && len(s.Key.Foreign()) == 0 && !d.full() {
-			d.warnAt(s.Pos, "secret-in-file", "the value of the secret %s is in the file, where everybody who has the file can read it", s.Name).
-				Suggest("write %s: ${env:%[1]s} under secrets:, or {provider: file, key: PATH}, {provider: command, key: COMMAND}", s.Name)
-		}
-	}
-}
-
 // skipsNothing warns about a skip_permissions for agents none of which has
 // permissions that could be skipped.
 func (d *decoder) skipsNothing() {

@@ -421,6 +421,7 @@ type Secret struct {
 	Pos      diag.Pos
 	Provider string // value, env, file, command
 	Key      *template.Text
+	InFile   bool // its value is written in the file
 }
 
 // Param is a declared parameter and, after Load, its value.

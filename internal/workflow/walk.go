@@ -160,25 +160,6 @@ func (s *Step) children() [][]*Step {
 	return out
 }
 
-// Literals are the secrets whose values are in the texts of a workflow and of
-// those that it calls, by name.
-func Literals(f *File) map[string]string {
-	values := map[string]string{}
-	for _, file := range Files(f) {
-		for _, s := range file.Secrets {
-			if s.inFile() {
-				values[s.Name] = s.Key.String()
-			}
-		}
-	}
-	return values
-}
-
-// inFile reports whether the value of a secret is written in the file.
-func (s Secret) inFile() bool {
-	return s.Provider == "value" && s.Key != nil && s.Key.IsLiteral() && s.Key.String() != ""
-}
-
 // SecretParams are the parameters of a workflow that are secrets: by their own name,
 // or because a secret is written with them.
 func SecretParams(f *File) (names []string) {
