@@ -317,7 +317,11 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	var data, was map[int]json.RawMessage // of the edited item
 	err = o.reading(o.id, func(r *journal.Reader) error {
 		o.id = r.Run()
-		if err := filter.check(ctx, r, o.tell); err != nil || o.edited == "" {
+		err := filter.check(ctx, r, o.tell)
+		if err == nil && len(filter.ids) > 1 { // one alone is told of when it is not found
+			err = allLetters(ctx, r, filter, o.letters.items, "bide dlq retry --item")
+		}
+		if err != nil || o.edited == "" {
 			return err
 		}
 		data, was, err = o.editedItem(ctx, r)
@@ -556,7 +560,11 @@ func (o *dlqPurgeOptions) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	if err := filter.check(ctx, &j.Reader, o.tell); err != nil {
+	err = filter.check(ctx, &j.Reader, o.tell)
+	if err == nil {
+		err = allLetters(ctx, &j.Reader, filter, o.items, "bide dlq purge "+shortRun(j.Run())+" --item")
+	}
+	if err != nil {
 		return err
 	}
 	out := struct {

@@ -215,6 +215,24 @@ func noLetter(ctx context.Context, r *journal.Reader, id, word, instead string) 
 		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(itemWord(ctx, r, it)), meant)
 }
 
+// allLetters reports each of the items that the user named that is no dead letter. command is
+// the one that takes another item in its place.
+func allLetters(ctx context.Context, r *journal.Reader, f letterFilter, words []string, command string) error {
+	var errs []error
+	for i, id := range f.ids {
+		found := false
+		err := eachLetter(ctx, r, letterFilter{ids: []string{id}}, func(*letterInfo, journal.DeadLetter) error {
+			found = true
+			return nil
+		})
+		if err == nil && !found {
+			err = noLetter(ctx, r, id, words[i], command)
+		}
+		errs = append(errs, err)
+	}
+	return misused(errs...)
+}
+
 // showLetter is the command that shows a dead letter.
 const showLetter = "bide dlq show"
 
