@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +87,35 @@ func TestResultsOfOneStep(t *testing.T) {
 	got := r.mapResults("results")[0]
 	if s := got["steps"].([]any); got["output"] != "hi" || len(s) != 1 || s[0].(map[string]any)["output"] != "hi" {
 		t.Errorf("the result is %v", got)
+	}
+}
+
+// TestStatusOfOneStep: a template with one step says of the step how the step ended, as one
+// with several does, and not what became of the item.
+func TestStatusOfOneStep(t *testing.T) {
+	t.Parallel()
+	const second = "    - {shell: 'true'}\n"
+	for _, c := range [][2]string{{"none", ""}, {"none", second}, {"worktree", ""}, {"worktree", second}} {
+		isolation, more := c[0], c[1]
+		for _, fate := range []string{"dlq", "skip", "retry"} {
+			b := newBench(t)
+			b.git()
+			r := b.run("mode: mapreduce\nisolation: " + isolation + "\nmap:\n  input: [1, 2, 3, 4, 5]\n  agent_template:\n" +
+				"    - shell: 'echo ${item}; test ${item} != 2 && test ${item} != 5'\n      when: ${item} != 3\n" +
+				"      retry: {attempts: 1, on_failure: {fallback: {command: 'test ${item} = 5'}}}\n" + more +
+				"reduce: [{shell: 'cp ${map.results_file} @EV@/results'}]\nerror_policy: {on_item_failure: " + fate + ", retry_config: {attempts: 2, initial_delay: 1ms}}\n")
+			var got []string
+			for _, res := range r.mapResults("results") {
+				status := "none"
+				if s := res["steps"].([]any); len(s) > 0 {
+					status = s[0].(map[string]any)["status"].(string)
+				}
+				got = append(got, status)
+			}
+			if want := []string{"succeeded", "failed", "skipped", "succeeded", "degraded"}; !slices.Equal(got, want) {
+				t.Errorf("%s %s %q: the steps are %v, want %v", isolation, fate, more, got, want)
+			}
+		}
 	}
 }
 

@@ -58,8 +58,9 @@ type Result struct {
 	Evidence *Evidence `json:"evidence,omitempty"`
 	Tip      string    `json:"tip,omitempty"`
 	Merge    string    `json:"merge,omitempty"`
-	// Steps are what the steps of the template gave, where it has several: the
-	// output is theirs, joined by line ends, without those that gave nothing.
+	// Steps are what the steps of the template gave: the output is theirs, joined by line
+	// ends, without those that gave nothing. They are left out of an item without a worktree
+	// in a template with one step, if that succeeded: then nothing else can have failed.
 	Steps []StepOutput `json:"steps,omitempty"`
 }
 

@@ -251,19 +251,19 @@ func (m *Map) json(res journal.Result, item json.RawMessage) []byte {
 			text = strings.TrimRight(string(b), "\n")
 		}
 	}
-	out.Output, out.Steps = text, m.steps(d, res.Status, text)
+	out.Output, out.Steps = text, m.steps(d, out.Success, text)
 	return step.Data(out)
 }
 
-// steps takes an item's output apart again. Of a template with one step
-// that step's output is the item's.
-func (m *Map) steps(d mapper.Result, status, text string) []stepResult {
+// steps takes an item's output apart again. Of an item that ended well in a template with one
+// step, that step is not recorded: it succeeded, and its output is the item's.
+func (m *Map) steps(d mapper.Result, well bool, text string) []stepResult {
 	if len(d.Steps) == 0 {
-		if len(m.Executor.File.Map.Template.Steps) != 1 {
+		if len(m.Executor.File.Map.Template.Steps) != 1 || !well {
 			return []stepResult{}
 		}
 		s := m.Executor.File.Map.Template.Steps[0]
-		return []stepResult{{Step: s.Label(), ID: s.ID, Status: status, Output: text}}
+		return []stepResult{{Step: s.Label(), ID: s.ID, Status: event.Succeeded, Output: text}}
 	}
 	spoke, at := 0, int64(0)
 	for _, s := range d.Steps {
