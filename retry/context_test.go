@@ -145,6 +145,20 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 	})
 }
 
+// A function that returns why its context ended says nothing that the error of the timeout
+// does not say.
+func TestTimeoutIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := get(t.Context(), retry.Policy{Timeout: sec, Attempts: 1}, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		})
+		if e := ended(t, err, driver.ReasonAttempts, 1); e.History[0].Err.Error() != "attempt timed out after 1s" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v, after %v", err, e.History[0].Err)
+		}
+	})
+}
+
 // An error that has nothing to do with the timeout is not taken for one, and
 // a result that came in time after all is a result.
 func TestTimeoutIsNotGuessed(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,6 +176,60 @@ func TestWaitsAreNoneOfTheTimeOfAnItem(t *testing.T) {
 				t.Errorf("%d of %d items failed, want %d; %v later", failed, started, tt.failed, clock.Now().Sub(begin))
 			}
 		})
+	}
+}
+
+// TestWaitsAreCountedOnce: a step that waits for its next attempt, and then for a slot of the
+// machine, has waited that long together. What remains is its duration.
+func TestWaitsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	f, problems := workflow.Parse("flow.yml", []byte(`
+name: flow
+isolation: none
+map:
+  input: [fails, works]
+  max_parallel: 2
+  agent_template: [{shell: 'work ${item}', limits: [one], retry: {attempts: 2, initial_delay: 1s}}]
+`), workflow.Options{})
+	if problems.HasErrors() {
+		t.Fatal(problems)
+	}
+	clock := ports.NewClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	rec := &ports.Recorder{Clock: clock}
+	failed := false
+	model := func(c *step.Call) ports.Answer {
+		ans := ports.Answer{Takes: 4 * time.Second}
+		if c.Item == "0" && !failed {
+			failed = true
+			ans.Failure = &reasons.Failure{Class: "exit", Exit: 1, Message: "exit status 1"}
+		}
+		return ans
+	}
+	machine, err := limits.NewAlone(&limits.Config{Limits: map[string]limits.Limit{"one": {Name: "one", Slots: 1}}}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := engine.Options{File: f}
+	opt.Dir, opt.Isolation, opt.Environ = "/work", "none", []string{"HOME=/root"}
+	clock.Run(func() {
+		engine.RunOn(context.Background(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: &ports.Actions{Clock: clock, Model: model}, Rand: luck, Data: true,
+			Machine: machine, Items: func(read func() ([]event.Item, error)) ([]event.Item, error) { return read() }})
+	})
+	got := map[string]string{}
+	for _, e := range rec.Facts() {
+		if e.Type == event.StepFinished {
+			var d struct {
+				Waited int64 `json:"waited_ms"`
+			}
+			if err := json.Unmarshal(e.Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			got[e.Item] = fmt.Sprintf("%d attempts, %d ms, waited %d ms", e.Attempts, e.DurationMS, d.Waited)
+		}
+	}
+	want := map[string]string{"0": "2 attempts, 8000 ms, waited 4000 ms", "1": "1 attempts, 4000 ms, waited 4000 ms"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -106,6 +106,9 @@ func (o *operation) goOn(ctx context.Context, op *driver.Operation, rec *journal
 	}
 	o.prior = formerOf(o.out)
 	op.State, op.Last, o.prev = st, o.out.Err, st.Prev
+	if now := o.Clock.Now(); st.Due.After(now) {
+		o.idle = now
+	}
 	return nil
 }
 
@@ -192,12 +195,14 @@ func (o *operation) observe(e retry.Event) {
 	switch e.Type {
 	case retry.AttemptStarted:
 		o.start = e.Time
-		o.wake(e.Time)
+		if o.idle.IsZero() {
+			o.waited += o.heldBack.time
+		}
+		o.wake(e.Time) // a wait for a limit follows one between attempts
 		started := o.p.Event(event.AttemptStarted, o.path)
 		started.Time, started.Attempt = e.Time, o.made+e.Attempt
 		if o.heldBack.time > 0 {
 			started.DelayMS, started.From = o.heldBack.time.Milliseconds(), o.heldBack.limit
-			o.waited += o.heldBack.time
 			o.heldBack.time = 0
 		}
 		facts = append(facts, started)

@@ -195,6 +195,47 @@ func TestHandlersSeeFailureAfterResume(t *testing.T) {
 	}
 }
 
+// A wait that a later life of the run continues counts as a wait there as well: what of it
+// was left is not in the duration of the step.
+func TestContinuedWaitIsAWait(t *testing.T) {
+	made := 0
+	model := func(*step.Call) virtual.Answer {
+		if made++; made < 3 {
+			return virtual.Answer{Takes: time.Second, Result: action.Result{ExitCode: 1}, Failure: failure.From(&action.ExitError{Code: 1})}
+		}
+		return virtual.Answer{Takes: time.Second}
+	}
+	const text = "commands: [{shell: work, retry: {attempts: 3, initial_delay: 10s, backoff: fixed}}]"
+	w := newWorld(t, text, start, model)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.Recorder = ending{w.rec, cancel}
+	if err := w.run(ctx, nil); !errors.Is(err, step.ErrInterrupted) {
+		t.Fatalf("the first life ended with %v", err)
+	}
+	again := newWorld(t, text, start.Add(4*time.Second), model)
+	if err := again.run(context.Background(), folded(t, w.rec.Facts())); err != nil {
+		t.Fatal(err)
+	}
+	end := again.of(event.StepFinished)[0]
+	if !strings.Contains(string(end.Data), `"waited_ms":17000`) || end.DurationMS != 2000 {
+		t.Errorf("it took %d ms, %s; want 2 s of work and 7 s + 10 s of waits", end.DurationMS, end.Data)
+	}
+}
+
+// ending ends the run as soon as it hears of a wait.
+type ending struct {
+	step.Recorder
+	end context.CancelFunc
+}
+
+func (r ending) Record(facts ...event.Event) error {
+	err := r.Recorder.Record(facts...)
+	if slices.ContainsFunc(facts, func(e event.Event) bool { return e.Type == event.RetryScheduled }) {
+		r.end()
+	}
+	return err
+}
+
 // TestFailureAndWaitAreOneRecord: no crash can come between them.
 func TestFailureAndWaitAreOneRecord(t *testing.T) {
 	w := newWorld(t, "commands: [{shell: work, retry: {attempts: 3, initial_delay: 2s, backoff: fixed}}]", start, func(*step.Call) virtual.Answer { return exit(1, "no") })

@@ -212,6 +212,9 @@ func (op *operation) close(ctx context.Context, at stage, err error) error {
 		expired := context.Cause(ctx) == errTimedOut || op.foreseen(ctx, err)
 		op.expire()
 		op.expire = nil
+		if err == errTimedOut {
+			err = context.DeadlineExceeded // it says nothing that a TimeoutError does not say
+		}
 		if err != nil && expired {
 			err = &TimeoutError{Limit: op.policy.Timeout, Err: err}
 		}

@@ -26,6 +26,7 @@ type diary struct {
 	lines []string
 	past  map[string]flow.Past
 	calls map[string]*flow.Call
+	ends  map[string]flow.End
 }
 
 func (d *diary) note(format string, args ...any) {
@@ -61,6 +62,12 @@ func (d *diary) Retry(c *flow.Call, n int, w flow.Wait) {
 	d.note("%s retry after %d in %v", c.Path, n, w.Delay)
 }
 func (d *diary) Finished(c *flow.Call, e flow.End) {
+	d.mu.Lock()
+	if d.ends == nil {
+		d.ends = map[string]flow.End{}
+	}
+	d.ends[c.Path] = e
+	d.mu.Unlock()
 	d.note("%s ended %d %v attempts %d cached %v err %v", c.Path, e.Outcome, value.JSON(e.Value), e.Attempts, e.Cached, e.Err != nil)
 }
 
@@ -475,6 +482,38 @@ out c
 			t.Errorf("digests %s %s", a.Digest(), b.Digest())
 		}
 	})
+}
+
+// TestWaitsAreMeasured checks that a call has waited as long as it really did: also for what
+// an earlier life left of a wait, and not for what of one was cut off.
+func TestWaitsAreMeasured(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		past flow.Past
+		want [2]time.Duration
+	}{
+		{"whole", flow.Past{}, [2]time.Duration{22 * time.Second, 20 * time.Second}},
+		{"continued", flow.Past{State: driver.State{Attempt: 1, Slept: 10 * time.Second, Prev: 10 * time.Second,
+			FirstFailure: bubble.Add(-3 * time.Second), Due: bubble.Add(7 * time.Second)}, Last: errDown}, [2]time.Duration{18 * time.Second, 17 * time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{name: "Do", do: func(ctx context.Context, n int, arg any) (any, error) {
+					if n+c.past.State.Attempt < 3 {
+						return nil, errors.Join(pass(ctx, time.Second), errDown)
+					}
+					return arg, nil
+				}}
+				d := &diary{past: map[string]flow.Past{"a": c.past}}
+				if _, err := once(t, flow.Options{Watcher: d}, `a = Do("a") with retry: 2, delay: 10s`+"\nout a", s); err != nil {
+					t.Fatal(err)
+				}
+				if e := d.ends["a"]; e.Took != c.want[0] || e.Waited != c.want[1] {
+					t.Errorf("it took %v and waited %v, want %v", e.Took, e.Waited, c.want)
+				}
+			})
+		})
+	}
 }
 
 // TestElements checks that every element of a list is brought to its end, that

@@ -76,6 +76,9 @@ func (fr *frame) first(i int32, s *site, args []any) (v any, err error) {
 		ctx := withTimeout(fr.ctx, fr.x.f.clock, limit)
 		defer ctx.cancel()
 		v, err = s.node.Call.Module.Call(ctx, args)
+		if err == errExpired {
+			err = context.DeadlineExceeded // it says nothing that a TimeoutError does not say
+		}
 		if err != nil && ctx.expired() && fr.ctx.Err() == nil {
 			err = &retry.TimeoutError{Limit: limit, Err: err}
 		}
@@ -149,7 +152,8 @@ type operation struct {
 	c       *Call // nil: nobody is told
 	began   time.Time
 	made    int           // attempts
-	waited  time.Duration // for limits, and between attempts
+	waited  time.Duration // for limits, and between attempts, in all waits that are over
+	idle    time.Time     // when the present wait between attempts began; zero for none
 	last    error         // of the last attempt
 	before  time.Duration // the last delay
 	drawing event.Drawing // of jitter
@@ -288,6 +292,11 @@ func (op *operation) within(past Past) (v any, cached bool, err error) {
 func (op *operation) attempts(past Past) (any, error) {
 	x := op.fr.x
 	op.before, op.last = past.State.Prev, past.Last
+	if due := past.State.Due; !due.IsZero() {
+		if now := op.clock().Now(); due.After(now) {
+			op.idle = now
+		}
+	}
 	policy := op.s.policy
 	if x.opt.Rand != nil || op.c != nil { // whoever watches is told what was drawn
 		own := *policy
@@ -308,6 +317,9 @@ func (op *operation) attempts(past Past) (any, error) {
 		o.Observer = op.observe
 	}
 	v, err := driver.Drive(op.fr.ctx, &o, op.attempt)
+	if op.c != nil {
+		op.wake(op.clock().Now())
+	}
 	if err == nil {
 		return v, nil
 	}
@@ -382,7 +394,10 @@ func (op *operation) observe(e retry.Event) {
 		w.Queued(op.c, e.Attempt, e.Source, e.Delay)
 	case retry.AttemptStarted:
 		w.Attempt(op.c, e.Attempt, e.Waited)
-		op.waited += e.Waited
+		if op.idle.IsZero() {
+			op.waited += e.Waited
+		}
+		op.wake(e.Time) // a wait for limits follows one between attempts
 	case retry.AttemptFailed:
 		if op.last = e.Err; op.fr.ctx.Err() == nil {
 			w.Failed(op.c, e.Attempt, e.Err, e.Time.Add(-e.Duration), e.Time)
@@ -390,9 +405,17 @@ func (op *operation) observe(e retry.Event) {
 	case retry.Refused:
 		op.last = e.Err
 	case retry.WaitScheduled:
-		op.waited += e.Delay
+		op.wake(e.Time)
+		op.idle = e.Time
 		w.Retry(op.c, e.Attempt, Wait{Err: op.last, Delay: e.Delay, Before: op.before, Asked: e.RetryAfter, Drawn: op.drawing.Take(), Policy: op.s.policy, State: e.State})
 		op.before = e.Delay
+	}
+}
+
+// wake ends the present wait between attempts.
+func (op *operation) wake(now time.Time) {
+	if !op.idle.IsZero() {
+		op.waited, op.idle = op.waited+now.Sub(op.idle), time.Time{}
 	}
 }
 

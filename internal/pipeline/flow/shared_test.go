@@ -225,6 +225,24 @@ func TestLargeConditions(t *testing.T) {
 	}
 }
 
+// TestTimeoutIsToldOnce checks that a module which returns why its context ended says
+// nothing that the error of the timeout does not say, with retries and without.
+func TestTimeoutIsToldOnce(t *testing.T) {
+	for _, with := range []string{"timeout: 2s", "timeout: 2s, retry: 1"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{name: "Slow", do: func(ctx context.Context, _ int, _ any) (any, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}}
+			d := &diary{}
+			if out, err := once(t, flow.Options{Watcher: d}, "x = Slow(\"q\") with "+with+"\nout x", s); err == nil {
+				t.Errorf("it gave %v", out)
+			}
+			d.has(t, "x failed 1: attempt timed out after 2s")
+		})
+	}
+}
+
 // TestNestedRun checks that what ends a pipeline which a module runs is a
 // failure of that module like any other.
 func TestNestedRun(t *testing.T) {
