@@ -26,6 +26,9 @@ import (
 // from a random one or from BIDE_ENUMERATE_FROM. Without it, a few random n are taken.
 // BIDE_ENUMERATE_AT=n takes one.
 
+// inWorktree is what the preparation of a worktree leaves in its files.
+const inWorktree = "env\ndep\nmore\n"
+
 // scenario is a workflow with its expected results.
 type scenario struct {
 	flow string
@@ -216,6 +219,38 @@ reduce:
 `,
 		want: map[string]string{"first.txt": "first\n", "listed": "list\n", "copy-a": "list\n", "copy-b": "list\n", "both": "list\nlist\n"},
 		gone: []string{"removed"},
+	},
+	// Each worktree is prepared with files that git ignores.
+	"prepared": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+worktree:
+  copy: [.env]
+  setup: mkdir -p deps; echo dep > deps/d; echo more > deps/e
+error_policy:
+  retry_config: {max_attempts: 2, initial_delay: 1ms, backoff: fixed}
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; cat .env deps/d deps/e > own-${item}; git add own-${item}; git diff --cached --quiet || git commit -qm "made ${item}"
+    - shell: set -e; cat .env deps/d deps/e > left-${item}
+reduce:
+  - shell: set -e; cat .env deps/d deps/e own-a left-b > total
+`,
+		want: map[string]string{"first.txt": "first\n", "own-a": inWorktree, "own-b": inWorktree, "left-a": inWorktree, "left-b": inWorktree, "total": inWorktree + inWorktree + inWorktree},
+		once: []string{"made a", "made b"},
+		does: []string{"run", "-y", "flow.yml"},
+		before: func(x *stage) {
+			for name, text := range map[string]string{".git/info/exclude": "deps/\n.env\n", ".env": "env\n"} {
+				if err := os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600); err != nil {
+					x.t.Fatal(err)
+				}
+			}
+		},
 	},
 	"rounds": {
 		repo: true,

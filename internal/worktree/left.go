@@ -110,6 +110,15 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	// A preparation that was cut short may have left files that are not whole. In a worktree
+	// that was made anew, files that git does not ignore were restored.
+	what := "-ffdx"
+	if run.Remade {
+		what = "-ffdX"
+	}
+	if _, err := run.repo.git(ctx, run.Dir, "clean", what); err != nil {
+		return err
+	}
 	if err := f(ctx); err != nil {
 		return err
 	}
@@ -129,6 +138,9 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	}
 	ignored, err := run.repo.ignored(ctx, run.Dir)
 	if err != nil {
+		return err
+	}
+	if err := run.repo.Sync(ctx); err != nil { // who finds the list finds what was prepared
 		return err
 	}
 	if len(ignored) > 0 {

@@ -433,6 +433,9 @@ func (run *Run) prepareSlot(ctx context.Context, s *slot) error {
 	if err != nil {
 		return err
 	}
+	if err := run.repo.Sync(ctx); err != nil { // who finds the list finds what was prepared
+		return err
+	}
 	s.prepared, s.ready = rows, true
 	return replace(filepath.Join(s.admin, ignoredFile), []byte(strings.Join(rows, "\x00")))
 }
