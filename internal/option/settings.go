@@ -3,6 +3,7 @@ package option
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -196,6 +197,23 @@ func (s *Settings) Policy() retry.Policy {
 // its attempts, its budget.
 func Cut(p *retry.Policy, rule *retry.Rule) (attempts, budget bool) {
 	return p.Attempts != retry.Unlimited && rule.Attempts > p.Attempts, p.Budget > 0 && rule.Budget > p.Budget
+}
+
+// Hopeless reports whether the budget of a policy is less than the delay that comes first, so
+// that nothing is ever tried again, and gives the least that this delay can be.
+func Hopeless(p *retry.Policy) (first time.Duration, hopeless bool) {
+	if p.Attempts == 1 || p.Budget <= 0 || len(p.Rules) > 0 {
+		return 0, false // a rule may have shorter delays
+	}
+	first = p.Backoff.Base(1)
+	switch p.Backoff.Jitter {
+	case backoff.None:
+	case backoff.Factor:
+		first -= time.Duration(float64(first) * math.Max(p.Backoff.JitterFactor, 0))
+	default:
+		return 0, false
+	}
+	return first, first > p.Budget
 }
 
 func anyOf(list []Matcher) retry.Matcher {

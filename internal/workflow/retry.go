@@ -2,11 +2,8 @@ package workflow
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"time"
 
-	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/expr"
@@ -218,15 +215,8 @@ func (d *decoder) checkRetry(s *retrySpec, r *Retry) {
 		}
 	}
 	d.checkCap(s, r)
-	if r.Attempts == 1 {
-		return
-	}
-	first := r.Backoff.Base(1)
-	if r.Jitter == backoff.Factor {
-		first -= time.Duration(float64(first) * math.Max(r.Backoff.JitterFactor, 0))
-	}
-	fixed := r.Jitter == backoff.None || r.Jitter == backoff.Factor
-	if r.Budget > 0 && fixed && first > r.Budget {
+	p := r.Policy()
+	if first, hopeless := option.Hopeless(&p); hopeless {
 		d.warnf(s.n, "budget-too-small", "retry_budget %s is less than the first delay %s, so nothing is ever tried again",
 			duration.Format(r.Budget), duration.Format(first)).
 			Suggest("raise retry_budget above the first delay, or lower initial_delay")

@@ -57,6 +57,10 @@ func (s *settings) dependencies(w *syntax.WithClause) {
 	if k := syntax.OptBudgetExpires; s.has(k) && !s.has(syntax.OptBudget) {
 		useless(k, "budget")
 	}
+	if first, hopeless := option.Hopeless(&s.o.Retry); hopeless {
+		s.c.warnf(s.place(syntax.OptBudget, w), "budget-too-small", "The budget of %s is less than the first delay of %s, so nothing is ever tried again", duration.Format(s.o.Retry.Budget), duration.Format(first)).
+			Suggest("raise the budget, or lower the delay")
+	}
 	s.cutRules(w)
 	s.worst(w)
 }
