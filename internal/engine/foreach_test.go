@@ -132,3 +132,28 @@ func TestForeachParallel(t *testing.T) {
 		})
 	}
 }
+
+// TestNumbersOfVariables: a number that a variable gives is within the bounds of its key, as
+// one in the file is.
+func TestNumbersOfVariables(t *testing.T) {
+	const foreach, items = "commands: [{foreach: {items: [a, b], do: [{shell: 'echo a >> @EV@/x'}], ", "map: {input: [a, b], agent_template: [{shell: 'echo a >> @EV@/x'}], "
+	for text, want := range map[string]string{
+		foreach + "max_items: $N}}]":     "max_items: $N is -1; it must be 0 or more",
+		foreach + "min_items: '${N}'}}]": "min_items: ${N} is -1; it must be 0 or more",
+		foreach + "parallel: $N}}]":      "parallel: $N is -1; it must be 1 or more",
+		items + "max_items: $N}":         "max_items: $N is -1; it must be 0 or more",
+		items + "min_items: $N}":         "min_items: $N is -1; it must be 0 or more",
+		items + "offset: $N}":            "offset: $N is -1; it must be 0 or more",
+		items + "max_parallel: $N}":      "max_parallel: $N is -1; it must be 1 or more",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run("env: {N: '-1'}\n" + text)
+			r.status(event.Failed)
+			r.want("x", "-")
+			if end := r.of(event.RunFinished)[0]; !strings.HasSuffix(end.Message, want) {
+				t.Errorf("it ended: %s; want %s", end.Message, want)
+			}
+		})
+	}
+}

@@ -80,5 +80,8 @@ func (x *Executor) Number(ctx context.Context, p *Place, n workflow.Int) (int, e
 	if err != nil {
 		return 0, fmt.Errorf("%s is %q, which is no whole number", n.Text, text)
 	}
+	if got < n.Least {
+		return 0, fmt.Errorf("%s is %d; it must be %d or more", n.Text, got, n.Least)
+	}
 	return got, nil
 }

@@ -384,7 +384,7 @@ func mapFields() []field {
 			into: of(func(x *mapKeys) *written { return &x.distinct })},
 		{key: "offset", typ: tInt(0), sample: "10", def: "0", doc: "items to leave out at the start", was: "*",
 			into: of(func(m *Map) *Int { return &m.Offset })},
-		{key: "max_items", typ: tInt(0), sample: "100", def: "all", doc: "at most this many items",
+		{key: "max_items", typ: tInt(0), sample: "100", def: "all", doc: "at most this many items; 0: all",
 			into: of(func(m *Map) *Int { return &m.MaxItems })},
 		{key: "min_items", typ: tInt(0), sample: "1", def: "0", doc: "at least this many items: with fewer the run fails before the first starts, and a resume reads the list again. 0 allows a command to give no item although it writes to standard error, and a json_path that finds nothing",
 			into: of(func(m *Map) *Int { return &m.MinItems })},

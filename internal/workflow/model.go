@@ -97,9 +97,10 @@ type Duration struct {
 
 // Int is a whole number in a file, or a variable in its place.
 type Int struct {
-	N    int
-	Text *template.Text
-	Set  bool
+	N     int
+	Text  *template.Text
+	Set   bool
+	Least int // what the variable is at least
 }
 
 // Worktree is how worktrees of a run and of its agents are prepared.

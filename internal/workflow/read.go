@@ -84,7 +84,7 @@ func (o *object) intAt(f *field, n *node, key string) Int {
 func (d *decoder) intVar(n *node, key string, least int) (Int, *diag.Problem) {
 	if n.kind == strNode && isVariable(n.text) {
 		t := d.text(n, key)
-		return Int{Text: t, Set: t != nil}, nil
+		return Int{Text: t, Set: t != nil, Least: least}, nil
 	}
 	i, p := d.integer(n, key, least)
 	return Int{N: i, Set: p == nil}, p
