@@ -126,8 +126,12 @@ type reader struct {
 	errs []error
 }
 
+// bad reports what is wrong with a variable. Each signal that reads it finds the same.
 func (r *reader) bad(name, why string) {
-	r.errs = append(r.errs, fmt.Errorf("%s is %q: %s", name, r.env[name], why))
+	err := fmt.Errorf("%s is %q: %s", name, r.env[name], why)
+	if !slices.ContainsFunc(r.errs, func(e error) bool { return e.Error() == err.Error() }) {
+		r.errs = append(r.errs, err)
+	}
 }
 
 // of gives a variable of one signal, or the one for all.

@@ -708,3 +708,11 @@ func TestLimitsOfTheMachine(t *testing.T) {
 		t.Errorf("%d are left of limits that there are no more", len(left))
 	}
 }
+
+// What is wrong with a variable of all signals is told once.
+func TestConfigErrorsOnce(t *testing.T) {
+	_, err := FromEnv([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_TIMEOUT=x"}, "1")
+	if err == nil || strings.Count(err.Error(), "OTEL_EXPORTER_OTLP_PROTOCOL is") != 1 || strings.Count(err.Error(), "OTEL_EXPORTER_OTLP_TIMEOUT is") != 1 {
+		t.Errorf("it says: %v", err)
+	}
+}
