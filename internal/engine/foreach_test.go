@@ -133,6 +133,29 @@ func TestForeachParallel(t *testing.T) {
 	}
 }
 
+// TestDurationsOfVariables: a bound of time that a variable gives is more than zero, as one in
+// the file is.
+func TestDurationsOfVariables(t *testing.T) {
+	const step = "commands: [{shell: 'echo a >> @EV@/x', "
+	for text, want := range map[string]string{
+		step + "timeout: $N}]":        "timeout: $N is 0; it must be more than 0",
+		step + "timeout: '${N}ms'}]":  "timeout: ${N}ms is 0ms; it must be more than 0",
+		step + "stall_timeout: $N}]":  "stall_timeout: $N is 0; it must be more than 0",
+		"timeout: $N\n" + step + "}]": "timeout: $N is 0; it must be more than 0",
+		"map: {input: [a], agent_template: [{shell: 'echo a >> @EV@/x'}], agent_timeout_secs: $N}": "$N is 0; it must be more than 0",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run("env: {N: '0'}\n" + text)
+			r.status(event.Failed)
+			r.want("x", "-")
+			if end := r.of(event.RunFinished)[0]; !strings.Contains(end.Message, want) {
+				t.Errorf("it ended: %s; want %s", end.Message, want)
+			}
+		})
+	}
+}
+
 // TestNumbersOfVariables: a number that a variable gives is within the bounds of its key, as
 // one in the file is.
 func TestNumbersOfVariables(t *testing.T) {

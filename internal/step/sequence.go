@@ -64,6 +64,9 @@ func (x *Executor) Span(ctx context.Context, p *Place, d workflow.Duration) (tim
 	} else if got, err = duration.Parse(strings.TrimSpace(text)); err != nil {
 		return 0, fmt.Errorf("%s: %w", d.Text, err)
 	}
+	if d.Bound && got <= 0 {
+		return 0, fmt.Errorf("%s is %s; it must be more than 0", d.Text, strings.TrimSpace(text))
+	}
 	return got, nil
 }
 

@@ -93,6 +93,8 @@ type Duration struct {
 	Text *template.Text
 	Unit time.Duration // of a bare number that the variable yields
 	Set  bool          // the key was written
+
+	Bound bool // the variable must not yield zero
 }
 
 // Int is a whole number in a file, or a variable in its place.

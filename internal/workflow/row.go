@@ -355,6 +355,7 @@ func setTo[T any](to *T) func(v T, ok bool) {
 // is an error.
 func (d *decoder) spanOf(f *field, n *node, key string) Duration {
 	v := d.duration(n, key, option.Unit(key))
+	v.Bound = f.typ == tBound && v.Text != nil
 	if f.typ == tBound && v.Set && v.Text == nil && v.D == 0 {
 		d.boundOfZero(n, key)
 		return Duration{}
