@@ -229,7 +229,7 @@ mode: mapreduce
 isolation: worktree
 worktree:
   copy: [.env]
-  setup: mkdir -p deps; echo dep > deps/d; echo more > deps/e
+  setup: set -e; mkdir -p deps; echo dep > deps/d; echo more > deps/e
 error_policy:
   retry_config: {max_attempts: 2, initial_delay: 1ms, backoff: fixed}
 map:
