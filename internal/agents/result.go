@@ -25,7 +25,8 @@ func (x *Map) collect(a *attempt, ended []*step.Outcome) {
 		}
 		s := x.Executor.File.Map.Template.Steps[i]
 		text := x.Executor.Values.Mask().String(out.Result.Output)
-		if len(ended) > 1 || out.Status != event.Succeeded || a.Tree != nil { // see Result.Steps
+		ends := out.Status == event.Succeeded || out.Status == event.Failed && !out.Tolerated // as its item
+		if len(ended) > 1 || !ends || a.Tree != nil {                                         // see Result.Steps
 			a.Result.Steps = append(a.Result.Steps, mapper.StepOutput{Step: s.Label(), ID: s.ID, Status: out.Status, Size: int64(len(text))})
 		}
 		if text == "" {

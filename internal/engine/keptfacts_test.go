@@ -118,7 +118,8 @@ func TestFactsWithoutTheNewKeys(t *testing.T) {
 
 // past removes from a fact what was added later for other reasons: rounds, the draws of
 // jitter, what a server asked for, how long what failed took, why no attempt follows, the text of a step, that
-// items of a map failed, and the groups of what they failed of. It is
+// items of a map failed, the groups of what they failed of and their steps, and the step of
+// an item that failed and is no dead letter. It is
 // false if the whole fact was added later.
 func past(e *event.Event) bool {
 	e.Seq = 0
@@ -133,9 +134,14 @@ func past(e *event.Event) bool {
 	case event.AttemptFailed:
 		e.Status = ""
 	}
+	if e.Type == event.RunFinished || e.Type == event.ItemFinished && e.Status != event.DeadLettered {
+		e.Data = failedStep.ReplaceAll(e.Data, nil)
+	}
 	e.Data = drawn.ReplaceAll(e.Data, nil)
 	return true
 }
+
+var failedStep = regexp.MustCompile(`,"step":"[^"]*"(,"step_label":"[^"]*")?`)
 
 var drawn = regexp.MustCompile(`,"((drawn|group)":"[0-9a-f]*"|(asked|duration)_ns":[0-9]+)`)
 

@@ -60,7 +60,8 @@ type Result struct {
 	Merge    string    `json:"merge,omitempty"`
 	// Steps are what the steps of the template gave: the output is theirs, joined by line
 	// ends, without those that gave nothing. They are left out of an item without a worktree
-	// in a template with one step, if that succeeded: then nothing else can have failed.
+	// in a template with one step that ended as its item did: it succeeded, or is the step
+	// that failed.
 	Steps []StepOutput `json:"steps,omitempty"`
 }
 

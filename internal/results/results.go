@@ -251,19 +251,23 @@ func (m *Map) json(res journal.Result, item json.RawMessage) []byte {
 			text = strings.TrimRight(string(b), "\n")
 		}
 	}
-	out.Output, out.Steps = text, m.steps(d, out.Success, text)
+	out.Output, out.Steps = text, m.steps(&res, d, out.Success, text)
 	return step.Data(out)
 }
 
-// steps takes an item's output apart again. Of an item that ended well in a template with one
-// step, that step is not recorded: it succeeded, and its output is the item's.
-func (m *Map) steps(d mapper.Result, well bool, text string) []stepResult {
+// steps takes an item's output apart again. Where the one step of a template ended as its
+// item did, it is not recorded, and its output is the item's.
+func (m *Map) steps(res *journal.Result, d mapper.Result, well bool, text string) []stepResult {
 	if len(d.Steps) == 0 {
-		if len(m.Executor.File.Map.Template.Steps) != 1 || !well {
+		status := event.Succeeded
+		if !well {
+			status = event.Failed
+		}
+		if len(m.Executor.File.Map.Template.Steps) != 1 || !well && journal.FailedStep(res.Data) == "" { // it failed before its step
 			return []stepResult{}
 		}
 		s := m.Executor.File.Map.Template.Steps[0]
-		return []stepResult{{Step: s.Label(), ID: s.ID, Status: event.Succeeded, Output: text}}
+		return []stepResult{{Step: s.Label(), ID: s.ID, Status: status, Output: text}}
 	}
 	spoke, at := 0, int64(0)
 	for _, s := range d.Steps {
