@@ -218,17 +218,21 @@ func noLetter(ctx context.Context, r *journal.Reader, id, word, instead string) 
 // allLetters reports each of the items that the user named that is no dead letter. command is
 // the one that takes another item in its place.
 func allLetters(ctx context.Context, r *journal.Reader, f letterFilter, words []string, command string) error {
+	if len(f.ids) == 0 {
+		return nil
+	}
+	found := map[string]bool{}
+	for l, err := range r.DeadLetters(ctx, letterFilter{ids: f.ids}.journal()) {
+		if err != nil {
+			return err
+		}
+		found[l.ID] = true
+	}
 	var errs []error
 	for i, id := range f.ids {
-		found := false
-		err := eachLetter(ctx, r, letterFilter{ids: []string{id}}, func(*letterInfo, journal.DeadLetter) error {
-			found = true
-			return nil
-		})
-		if err == nil && !found {
-			err = noLetter(ctx, r, id, words[i], command)
+		if !found[id] {
+			errs = append(errs, noLetter(ctx, r, id, words[i], command))
 		}
-		errs = append(errs, err)
 	}
 	return misused(errs...)
 }

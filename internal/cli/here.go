@@ -187,7 +187,9 @@ func newest(ctx context.Context, st *journal.Store, but int, want func(journal.S
 			return m, err
 		}
 		if err != nil && want != nil {
-			unread = cmp.Or(unread, s.ID) // nobody can tell which directory it belongs to
+			if !st.Dismissed(s) { // nobody can tell which directory it belongs to
+				unread = cmp.Or(unread, s.ID)
+			}
 			continue
 		}
 		if n++; n == 1 {

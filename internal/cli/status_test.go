@@ -164,4 +164,7 @@ func TestUnreadableRunsAreTold(t *testing.T) {
 	if out, _, _ := bide("status"); !strings.Contains(out, "1 run waits for you, and 1 is dismissed") || strings.Contains(out, short(newer)) {
 		t.Errorf("after it is dismissed:\n%s", out)
 	}
+	if _, msg, _ := bide("show"); strings.Contains(msg, "newer") {
+		t.Errorf("a dismissed run is told of again: %s", msg)
+	}
 }

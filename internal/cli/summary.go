@@ -97,7 +97,7 @@ func whenLimited(otherwise string, until time.Time) string {
 // is known. It names the step where the error names no cause.
 func causeText(c journal.Cause, example string) string {
 	text := fmt.Sprintf("%d × %s", c.Count, c.Class)
-	if c.Step != "" && failure.Sign(c.Class, "", c.Example).Weak() && !strings.Contains(c.Example, c.Step) {
+	if failure.Unnamed(c.Example, c.Step) {
 		text += fmt.Sprintf(" of step %q", oneLine(c.Step))
 	}
 	if c.Example == "" {

@@ -52,6 +52,12 @@ func (s Signature) Weak() bool {
 		strings.HasPrefix(p, "ended by signal ") && !strings.Contains(p, ":")
 }
 
+// Unnamed reports whether a message names neither a cause nor the step that failed, so that
+// whoever shows it has to name the step.
+func Unnamed(message, step string) bool {
+	return step != "" && Signature{Pattern: Pattern(message)}.Weak() && !strings.Contains(message, step)
+}
+
 // ID names the group of failures that have the signature: twelve letters.
 func (s Signature) ID() string {
 	sum := sha256.Sum256([]byte(s.Class + "\x00" + s.Step + "\x00" + s.Pattern))

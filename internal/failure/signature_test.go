@@ -55,3 +55,21 @@ func TestSignature(t *testing.T) {
 		}
 	}
 }
+
+// TestUnnamed: a step is named where a message names neither a cause nor the step.
+func TestUnnamed(t *testing.T) {
+	for _, c := range []struct {
+		message, step string
+		want          bool
+	}{
+		{"exit status 1", "build", true},
+		{"it failed", "build", true},
+		{"exit status 1: no room", "build", false},
+		{`the check "sh check.sh" failed: exit status 1`, "sh check.sh", false},
+		{"exit status 1", "", false},
+	} {
+		if got := failure.Unnamed(c.message, c.step); got != c.want {
+			t.Errorf("%q of %q: %v", c.message, c.step, got)
+		}
+	}
+}

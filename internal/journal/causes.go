@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/value"
@@ -132,14 +133,17 @@ func FailedStep[T ~[]byte | ~string](data T) string {
 	return path
 }
 
-// FailedLabel is what a person knows that step by: its label, or else its path.
+// maxLabel bounds the label of a step that failed, in bytes.
+const maxLabel = 160
+
+// FailedLabel is what a person knows that step by: the beginning of its label, or else its path.
 func FailedLabel[T ~[]byte | ~string](data T) string {
 	var own struct {
 		Step  string
 		Label string `json:"step_label"`
 	}
 	_ = json.Unmarshal([]byte("{"+ownPart(string(data))), &own) // no step is named then
-	return cmp.Or(own.Label, own.Step)
+	return diag.ClipBytes(cmp.Or(own.Label, own.Step), maxLabel)
 }
 
 // ownPart is what a failed attempt's data say of the attempt itself. Before it stand the

@@ -406,8 +406,8 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	g := t.groups[id]
 	if g == nil {
 		g = &group{ID: id, Class: class, Pattern: sign.Pattern}
-		if sign.Weak() {
-			g.Step = diag.ClipBytes(journal.FailedLabel(f.Data()), 160)
+		if step := journal.FailedLabel(f.Data()); failure.Unnamed(message, step) {
+			g.Step = step
 		}
 		value.Put(&t.groups, id, g)
 	}

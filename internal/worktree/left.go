@@ -152,7 +152,7 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 }
 
 // ignoredFile is in the private git directory of a prepared worktree, also of one of the
-// pool. It lists what the preparation left there and git ignores, each ended by NUL.
+// pool. It lists what the preparation left there and git ignores, with NUL between them.
 const ignoredFile = "bide-prepared-ignored"
 
 // OnlyIgnored gives the files and directories that git ignores and that an agent left in
