@@ -6,8 +6,9 @@ import (
 )
 
 var (
-	errNilFunc = errors.New("circuit: the function is nil")
-	errUnmade  = errors.New("circuit: the breaker is nil or was not made; make it with New")
+	errNilFunc    = errors.New("circuit: the function is nil")
+	errNilContext = errors.New("circuit: the context is nil")
+	errUnmade     = errors.New("circuit: the breaker is nil or was not made; make it with New")
 )
 
 // Get calls fn through the breaker. It returns an *[OpenError] without calling
@@ -18,7 +19,7 @@ var (
 // has ended before the call, fn is not called, and the error is the cause of ctx.
 func Get[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
-	if b == nil || b.driver == nil || fn == nil || ctx.Err() != nil {
+	if !b.made() || fn == nil || ctx == nil || ctx.Err() != nil {
 		return zero, notCalled(ctx, b, fn == nil)
 	}
 	ticket, err := b.driver.Admit()
@@ -41,8 +42,10 @@ func notCalled(ctx context.Context, b *Breaker, isNil bool) error {
 	switch {
 	case isNil:
 		return errNilFunc
-	case b == nil || b.driver == nil:
+	case !b.made():
 		return errUnmade
+	case ctx == nil:
+		return errNilContext
 	}
 	return context.Cause(ctx)
 }

@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	errNilFunc = errors.New("guard: the function is nil")
-	errUnmade  = errors.New("guard: the guard is nil or was not made; make it with New")
+	errNilFunc    = errors.New("guard: the function is nil")
+	errNilContext = errors.New("guard: the context is nil")
+	errUnmade     = errors.New("guard: the guard is nil or was not made; make it with New")
 )
 
 // Get calls fn under the guard and returns what it came to. If a retry is among
@@ -23,9 +24,9 @@ var (
 // as a *[retry.Error]. fn is called in the goroutine of the caller, one call after
 // the other.
 func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
-	if fn == nil || g == nil || len(g.stages) == 0 {
+	if fn == nil || g == nil || len(g.stages) == 0 || ctx == nil {
 		var zero T
-		return zero, notCalled(fn == nil)
+		return zero, notCalled(g, fn == nil)
 	}
 	if !g.quick || ctx.Err() != nil {
 		return within(ctx, g, g.stages, fn)
@@ -49,11 +50,14 @@ func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, erro
 	return staged(ctx, g, s, err, fn)
 }
 
-func notCalled(isNil bool) error {
-	if isNil {
+func notCalled(g *Guard, isNil bool) error {
+	switch {
+	case isNil:
 		return errNilFunc
+	case g == nil || len(g.stages) == 0:
+		return errUnmade
 	}
-	return errUnmade
+	return errNilContext
 }
 
 // Do is [Get] for a function without a value.
@@ -75,7 +79,7 @@ func Or[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error
 		return zero, errors.New("guard: the fallback is nil")
 	}
 	v, err := Get(ctx, g, fn)
-	if ctx.Err() != nil || !g.fallsBack(err) {
+	if ctx == nil || ctx.Err() != nil || !g.fallsBack(err) {
 		return v, err
 	}
 	once := retry.Policy{Attempts: 1}

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // shapes are the two calls of each package on its own x, with the function given.
@@ -526,5 +527,75 @@ func TestAWaitTellsOfItsError(t *testing.T) {
 	_ = guard.Do(t.Context(), g, func(context.Context) error { return errFlaky })
 	if want := "1 0s " + errFlaky.Error() + "; "; text != want {
 		t.Errorf("told %q, want %q", text, want)
+	}
+}
+
+// A nil context is an error at the call, which says so and calls nothing.
+func TestANilContext(t *testing.T) {
+	never := func(context.Context) error { t.Error("the function was called"); return nil }
+	var none context.Context
+	for name, call := range made(t) {
+		if err := call(none, never); err == nil || !strings.HasSuffix(err.Error(), "the context is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fn := func(context.Context) (int, error) { return 1, never(nil) }
+	g := guard.Must(guard.New(retry.Policy{Timeout: time.Second}))
+	l := limit.Concurrency(1)
+	p := retry.Policy{Attempts: 2}
+	for name, err := range map[string]error{
+		"guard.Or":                second(guard.Or(none, g, fn, func(context.Context, error) (int, error) { return fn(nil) })),
+		"a policy with a timeout": second(guard.Get(none, g, fn)),
+		"driver.Run":              second(driver.Run(none, &p, nil, fn)),
+		"driver.Drive":            second(driver.Drive(none, &driver.Operation{Policy: &p}, func(context.Context, int) (int, error) { return fn(nil) })),
+		"Set.Acquire":             limit.Set{l}.Acquire(none, limit.Request{}),
+	} {
+		if err == nil || !strings.HasSuffix(err.Error(), "the context is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if l.InUse() != 0 {
+		t.Errorf("%d slots are in use", l.InUse())
+	}
+	rounds := 0
+	var err error
+	for a := range retry.Loop(none, retry.Must(retry.New(retry.Policy{}))) {
+		rounds++
+		err = a.Context().Err()
+		a.End(&err)
+	}
+	if rounds != 1 || err == nil || !strings.HasSuffix(err.Error(), "the context is nil") {
+		t.Errorf("Loop ran its body %d times: %v", rounds, err)
+	}
+}
+
+// What New did not make answers every question, and lets nothing through.
+func TestQuestionsToWhatWasNotMade(t *testing.T) {
+	for name, b := range map[string]*circuit.Breaker{"nil": nil, "zero": {}} {
+		b.Open(true)
+		b.Close()
+		if b.State() != circuit.Open || b.Name() != "" || b.Counts() != (circuit.Counts{}) || b.Driver() != nil {
+			t.Errorf("a %s breaker is %v, %q, %v", name, b.State(), b.Name(), b.Counts())
+		}
+		if s := b.Snapshot(); s.State != circuit.Open {
+			t.Errorf("the snapshot of a %s breaker is %+v", name, s)
+		}
+		if err := b.Restore(circuit.Snapshot{}); err == nil || !strings.Contains(err.Error(), "New") {
+			t.Errorf("Restore of a %s breaker: %v", name, err)
+		}
+	}
+	var l limit.Limit
+	if l.Max() != 0 || l.InUse() != 0 || l.Waiting() != 0 || l.Refusing() != 0 || l.IsRate() || l.String() != "limit" {
+		t.Errorf("the zero limit has %d slots, %d used, %d waiting, and refuses %v", l.Max(), l.InUse(), l.Waiting(), l.Refusing())
+	}
+	for name, s := range map[string]limit.Set{"the zero limit": {&l}, "Concurrency(0)": {limit.Concurrency(0)}, "Rate(0, 1s)": {limit.Rate(0, time.Second)}} {
+		if s.Try() {
+			t.Errorf("%s lets an attempt through", name)
+		}
+		if err := s.Acquire(t.Context(), limit.Request{}); err == nil || !strings.HasPrefix(err.Error(), "limit: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.Cancel()
+		s.Release(limit.Result{})
 	}
 }

@@ -169,8 +169,9 @@ func (h *Hedge) took(d time.Duration) {
 var ErrLost = fmt.Errorf("hedge: another attempt came first: %w", context.Canceled)
 
 var (
-	errNilFunc = errors.New("hedge: the function is nil")
-	errUnmade  = errors.New("hedge: the hedge is nil or was not made; make it with New")
+	errNilFunc    = errors.New("hedge: the function is nil")
+	errNilContext = errors.New("hedge: the context is nil")
+	errUnmade     = errors.New("hedge: the hedge is nil or was not made; make it with New")
 )
 
 // Func returns fn as a function that is hedged: [Get] to call later, in a guard or
@@ -198,7 +199,7 @@ func Do(ctx context.Context, h *Hedge, fn func(context.Context) error) error {
 // Config.HedgeIf or Config.Observer. If ctx has ended before the call, fn is not
 // called, and the error is the cause of ctx.
 func Get[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
-	if fn == nil || h == nil || h.config.Max == 0 || ctx.Err() != nil {
+	if fn == nil || h == nil || h.config.Max == 0 || ctx == nil || ctx.Err() != nil {
 		var zero T
 		return zero, notCalled(ctx, h, fn == nil)
 	}
@@ -229,6 +230,8 @@ func notCalled(ctx context.Context, h *Hedge, isNil bool) error {
 		return errNilFunc
 	case h == nil || h.config.Max == 0:
 		return errUnmade
+	case ctx == nil:
+		return errNilContext
 	}
 	return context.Cause(ctx)
 }

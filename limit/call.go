@@ -9,8 +9,9 @@ import (
 )
 
 var (
-	errNilFunc = errors.New("limit: the function is nil")
-	errUnmade  = errors.New("limit: a limit is nil or was not made; make it with New")
+	errNilFunc    = errors.New("limit: the function is nil")
+	errNilContext = errors.New("limit: the context is nil")
+	errUnmade     = errors.New("limit: a limit is nil or was not made; make it with New")
 )
 
 // Get waits until the limit lets it begin, calls fn, and returns what fn returns.
@@ -45,6 +46,9 @@ func Do(ctx context.Context, l *Limit, fn func(context.Context) error) error {
 func (l *Limit) acquire(ctx context.Context) error {
 	if err := l.made(); err != nil {
 		return err
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

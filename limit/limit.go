@@ -101,7 +101,8 @@ type Limit struct {
 type kind uint8
 
 const (
-	throttled kind = iota // in the order in which a set takes them
+	unmade    kind = iota // New did not make it: it lets nothing through
+	throttled             // in the order in which a set takes them
 	concurrency
 	rated
 )

@@ -79,6 +79,8 @@ func (l *Limit) take() bool {
 		return l.slots.take()
 	case throttled:
 		return l.throttle.take(l.now())
+	case unmade:
+		return false
 	}
 	return !l.rate.queued.Load() && l.rate.take(l.now()) == 0
 }
@@ -91,6 +93,8 @@ func (l *Limit) untake() {
 		return
 	case throttled:
 		l.throttle.untake(l.now())
+		return
+	case unmade:
 		return
 	}
 	l.rate.untake()
@@ -158,6 +162,9 @@ func (l *Limit) look(w *waiter) (time.Duration, bool) {
 // enter puts a waiter into the queue and tells so, unless that is full or its turn
 // would come too late.
 func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
+	if l.kind == unmade {
+		return l.made()
+	}
 	if l.kind == throttled {
 		share := l.throttle.refuse(l.now())
 		return l.refuse(0, "the target refuses so many that %.0f of 100 attempts are not made", 100*share)

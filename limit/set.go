@@ -101,6 +101,9 @@ const moves = 8
 // with it nothing is taken. What was taken is given back with [Set.Release], or
 // with [Set.Cancel] if the attempt does not begin.
 func (s Set) Acquire(ctx context.Context, r Request) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	lacks := s.take(-1)
 	if lacks < 0 {
 		return nil

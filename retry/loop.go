@@ -41,12 +41,12 @@ func (t *Try) End(err *error) { t.ended, t.err, t.result = true, *err, err }
 //
 // The body calls [Try.End] each time, or leaves the loop, which is success. A
 // panic in it is the caller's own and not retried. If no attempt may be made at
-// all, since ctx has ended, a breaker refuses or r is nil, the body runs once with a
+// all, since ctx has ended, a breaker refuses, or ctx or r is nil, the body runs once with a
 // context that has ended already, so that err is not nil after the loop.
 func Loop(ctx context.Context, r *Retrier) iter.Seq[*Try] {
 	return func(yield func(*Try) bool) {
-		if r == nil {
-			instead(ctx, errNilRetrier, yield)
+		if r == nil || ctx == nil {
+			instead(context.Background(), notCalled(r), yield)
 			return
 		}
 		var last *Try

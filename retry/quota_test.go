@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -132,5 +133,33 @@ func TestQuotaIsAskedLast(t *testing.T) {
 	ended(t, err, driver.ReasonBudget, 1)
 	if got := q.Balance(); got != 3 {
 		t.Errorf("the balance is %v", got)
+	}
+}
+
+// A bound within another does not make that greater: what is done under both is bounded
+// by both.
+func TestBoundsOfRetriesNest(t *testing.T) {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 10}))
+	for _, c := range []struct{ outer, inner, calls, leftOuter, leftInner int }{
+		{1, 5, 2, 0, 0},
+		{5, 1, 2, 4, 0},
+		{3, 3, 4, 0, 0},
+		{0, 5, 1, 0, 0},
+	} {
+		outer := retry.WithRetries(t.Context(), c.outer)
+		inner := retry.WithRetries(outer, c.inner)
+		if n, bounded := retry.RetriesLeft(inner); n != min(c.outer, c.inner) || !bounded {
+			t.Errorf("%d within %d: %d are left before", c.inner, c.outer, n)
+		}
+		calls := 0
+		err := retry.Do(inner, r, func(context.Context) error { calls++; return errors.New("down") })
+		if calls != c.calls || !errors.Is(err, retry.ErrQuota) {
+			t.Errorf("%d within %d: %d calls, %v; want %d", c.inner, c.outer, calls, err, c.calls)
+		}
+		no, _ := retry.RetriesLeft(outer)
+		ni, _ := retry.RetriesLeft(inner)
+		if no != c.leftOuter || ni != c.leftInner {
+			t.Errorf("%d within %d: %d and %d are left, want %d and %d", c.inner, c.outer, no, ni, c.leftOuter, c.leftInner)
+		}
 	}
 }

@@ -83,12 +83,12 @@ func (r *Retrier) Policy() Policy { return r.policy }
 
 // Get calls fn as the policy says and returns what the successful attempt
 // returned. Otherwise the value is zero and the error an *[Error], or one that
-// says that fn is nil. fn should end soon after its context does, which ends when
+// says that ctx, r or fn is nil. fn should end soon after its context does, which ends when
 // fn returns, if the policy has a timeout or a deadline.
 func Get[T any](ctx context.Context, r *Retrier, fn func(context.Context) (T, error)) (T, error) {
-	if r == nil {
+	if r == nil || ctx == nil {
 		var zero T
-		return zero, errNilRetrier
+		return zero, notCalled(r)
 	}
 	if !r.plain || fn == nil || ctx.Err() != nil {
 		return driver.Run(ctx, &r.policy, nil, fn)
@@ -109,7 +109,16 @@ func Do(ctx context.Context, r *Retrier, fn func(context.Context) error) error {
 	return err
 }
 
+// notCalled says why a function is not called: without a retrier, or without a context.
+func notCalled(r *Retrier) error {
+	if r == nil {
+		return errNilRetrier
+	}
+	return errNilContext
+}
+
 var (
 	errNilFunc    = errors.New("retry: the function is nil")
+	errNilContext = errors.New("retry: the context is nil")
 	errNilRetrier = errors.New("retry: the retrier is nil; make it with New")
 )

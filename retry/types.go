@@ -120,7 +120,8 @@ func Permanent(err error) error { return permanent.Mark(err) }
 func IsPermanent(err error) bool { return permanent.In(err) }
 
 // WithRetries returns a context under which all operations together make at most
-// n retries, so that those of an operation within others do not multiply. A retry
+// n retries, so that those of an operation within others do not multiply. Where ctx is
+// bounded already, that bound holds too. n below 0 counts as 0. A retry
 // that would be one too many ends its operation with [ErrQuota]. guardhttp.Transport
 // and guardgrpc send the number on: see guardhttp.ReceiveRetries.
 func WithRetries(ctx context.Context, n int) context.Context { return carried.WithRetries(ctx, n) }

@@ -34,14 +34,17 @@ func Number(ctx context.Context) int {
 }
 
 // Retries are how many retries may still be made.
-type Retries struct{ left atomic.Int64 }
+type Retries struct {
+	left  atomic.Int64
+	outer *Retries // those of the context around it, which are used up too; or nil
+}
 
 type retriesKey struct{}
 
 // WithRetries returns a context under which all operations together make at most n
-// retries.
+// retries, which count among those of ctx if that has a bound.
 func WithRetries(ctx context.Context, n int) context.Context {
-	r := new(Retries)
+	r := &Retries{outer: RetriesOf(ctx)}
 	r.left.Store(int64(max(n, 0)))
 	return context.WithValue(ctx, retriesKey{}, r)
 }
@@ -53,10 +56,27 @@ func RetriesOf(ctx context.Context) *Retries {
 }
 
 // Left returns how many there are.
-func (r *Retries) Left() int { return int(r.left.Load()) }
+func (r *Retries) Left() int {
+	left := r.left.Load()
+	for outer := r.outer; outer != nil; outer = outer.outer {
+		left = min(left, outer.left.Load())
+	}
+	return int(left)
+}
 
-// Take takes one, if there is one.
+// Take takes one of each bound, if all have one.
 func (r *Retries) Take() bool {
+	if !r.take() {
+		return false
+	}
+	if r.outer != nil && !r.outer.Take() {
+		r.left.Add(1)
+		return false
+	}
+	return true
+}
+
+func (r *Retries) take() bool {
 	for {
 		left := r.left.Load()
 		if left <= 0 {

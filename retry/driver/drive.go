@@ -103,7 +103,10 @@ type End struct {
 	Took time.Duration
 }
 
-var errNilFunc = errors.New("retry: the function is nil")
+var (
+	errNilFunc    = errors.New("retry: the function is nil")
+	errNilContext = errors.New("retry: the context is nil")
+)
 
 // errTorn stands for a panic that is not recovered, or the end of a goroutine.
 var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
@@ -116,9 +119,9 @@ var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
 // the policy, Soft), Policy.Breaker, Admission, AttemptStarted. The attempt's
 // timeout begins after that.
 func Drive[T any](ctx context.Context, o *Operation, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
-	if fn == nil {
+	if fn == nil || ctx == nil {
 		var zero T
-		return zero, errNilFunc
+		return zero, notCalled(fn == nil)
 	}
 	if o.First != nil {
 		return drive(ctx, o, fn, &start{failure: o.First})
@@ -131,6 +134,14 @@ func Drive[T any](ctx context.Context, o *Operation, fn func(ctx context.Context
 		return drive(ctx, o, fn, &start{failure: err})
 	}
 	return drive(ctx, o, fn, nil)
+}
+
+// notCalled says why a function is not called: it is nil, or its context is.
+func notCalled(isNil bool) error {
+	if isNil {
+		return errNilFunc
+	}
+	return errNilContext
 }
 
 // plain reports whether a first attempt that succeeds leaves nothing to do but

@@ -26,9 +26,9 @@ func Call[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T,
 // policy is [Policy.Plain]; see Operation.First.
 func Run[T any](ctx context.Context, p *Policy, first error, fn func(context.Context) (T, error)) (T, error) {
 	switch {
-	case fn == nil:
+	case fn == nil || ctx == nil:
 		var zero T
-		return zero, errNilFunc
+		return zero, notCalled(fn == nil)
 	case first == nil:
 		return run(ctx, p, fn, nil)
 	case p.Plain():
