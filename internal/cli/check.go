@@ -143,12 +143,11 @@ func (o *checkOptions) read(path string) func(string) ([]byte, error) {
 func checkFile(path, manifest string, strict bool, read func(string) ([]byte, error)) []checked {
 	if dataflow.IsPipeline(path) {
 		p, problems := dataflow.Load(path, manifest, read)
-		if !problems.HasErrors() {
-			f := p.AsFile()
-			steps := dataflow.LoadSteps(f, "")
-			steps.Add(p)
-			problems = append(append(problems, steps.UnknownAgents(f)...), limitProblems(f, steps)...)
-		}
+		f := p.AsFile()
+		steps := dataflow.LoadSteps(f, "")
+		steps.Add(p)
+		problems = append(append(problems, steps.UnknownAgents(f)...), limitProblems(f, steps)...)
+		problems.Sort()
 		return []checked{{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}}
 	}
 	if isManifest(path, read) {
@@ -166,12 +165,13 @@ func checkFile(path, manifest string, strict bool, read func(string) ([]byte, er
 		c.Kind = f.Kind.String()
 		c.Formerly = workflow.Formerly(f)
 	}
-	if f == nil || problems.HasErrors() {
+	if f == nil {
 		return []checked{c}
 	}
 	steps := dataflow.LoadSteps(f, "")
 	c.Problems = append(append(c.Problems, steps.Problems...), steps.UnknownAgents(f)...)
 	c.Problems = append(c.Problems, limitProblems(f, steps)...)
+	c.Problems.Sort()
 	all := []checked{c}
 	for i, pl := range steps.Loaded {
 		if len(steps.FileProblems[i]) > 0 {

@@ -8,8 +8,10 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/module"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -68,10 +70,10 @@ func priority(c *flow.Call) int { return c.Priority - option.NormalPriority }
 var errNoLimits = errors.New("limits: the named limits are those of one machine, and this run has many")
 
 // limits are those of the machine that the calls of a pipeline name, and called are the
-// workflows that it calls.
+// workflows that it calls. Of one with errors, they are those that its text names.
 func (pl *Pipeline) limits() (refs []workflow.LimitRef, called []*workflow.File) {
 	if pl.Plan == nil {
-		return nil, nil
+		return pl.written(), nil
 	}
 	for i := range pl.Plan.Funcs {
 		for _, n := range pl.Plan.Funcs[i].Nodes {
@@ -92,6 +94,26 @@ func (pl *Pipeline) limits() (refs []workflow.LimitRef, called []*workflow.File)
 		}
 	}
 	return refs, called
+}
+
+// written are the limits of the machine that the text of a pipeline names.
+func (pl *Pipeline) written() (refs []workflow.LimitRef) {
+	if pl.File == nil {
+		return nil
+	}
+	syntax.InspectFile(pl.File, func(n syntax.Node) bool {
+		if o, ok := n.(*syntax.Option); ok && o.Kind == syntax.OptLimits {
+			if v, ok := o.Value.(*syntax.StringValue); ok {
+				for _, name := range check.LimitNames(v) {
+					if name != "" { // which is told already
+						refs = append(refs, workflow.LimitRef{Name: name, Pos: pl.File.Pos(v.Start)})
+					}
+				}
+			}
+		}
+		return true
+	})
+	return refs
 }
 
 // Named are the limits of the machine that a pipeline and all that it calls name.

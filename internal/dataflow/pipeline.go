@@ -139,7 +139,7 @@ func Load(path, manifest string, read func(string) ([]byte, error)) (*Pipeline, 
 	f, list := syntax.Parse(path, src)
 	p.File = f
 	env := p.modules(manifest, read, &problems)
-	if env == nil || problems.HasErrors() {
+	if env == nil || problems.HasErrors() && p.lacksModules(env) {
 		return p, append(problems, list...)
 	}
 	program, more := check.Check(f, env)
@@ -153,6 +153,12 @@ func Load(path, manifest string, read func(string) ([]byte, error)) (*Pipeline, 
 		problems.Errorf(diag.Pos{File: path}, "unsupported", "%v", err)
 	}
 	return p, problems
+}
+
+// lacksModules reports whether the manifest is so wrong that nobody knows which modules it
+// declares. A pipeline is then not checked against it: each of its calls would be an error.
+func (p *Pipeline) lacksModules(env *check.Env) bool {
+	return len(p.defs)+len(env.Wrong) == 0 || slices.Contains(env.Wrong, "")
 }
 
 // Modules reads the manifest of a pipeline: what an editor checks a file
@@ -173,6 +179,7 @@ func (p *Pipeline) modules(manifest string, read func(string) ([]byte, error), p
 		manifest = filepath.Join(filepath.Dir(p.Path), ManifestName)
 	}
 	modules := stdlib.Samples()
+	var wrong []string
 	src, err := read(manifest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !given:
@@ -181,7 +188,8 @@ func (p *Pipeline) modules(manifest string, read func(string) ([]byte, error), p
 		return nil
 	default:
 		p.Manifest, p.Sources[manifest] = manifest, src
-		defs, list := module.ParseManifest(manifest, src)
+		defs, names, list := module.ParseManifest(manifest, src)
+		wrong = names
 		*problems = append(*problems, list...)
 		modules = nil
 		for _, d := range defs {
@@ -201,6 +209,7 @@ func (p *Pipeline) modules(manifest string, read func(string) ([]byte, error), p
 	if p.Manifest == "" {
 		env.NoManifest = manifest
 	}
+	env.Wrong = wrong
 	return env
 }
 

@@ -66,7 +66,7 @@ func full() Options {
 			return env, nil
 		}
 		var modules []module.Module
-		defs, problems := module.ParseManifest(manifest, src)
+		defs, _, problems := module.ParseManifest(manifest, src)
 		for _, d := range defs {
 			modules = append(modules, module.Bind(d, nil))
 		}

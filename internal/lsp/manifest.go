@@ -20,7 +20,7 @@ type manifestFile struct{ root *yaml.Node }
 
 func (m *manifestFile) analyse(_ *server, d *document) diag.List {
 	m.root = tree(d.text)
-	_, problems := module.ParseManifest(d.path, []byte(d.text))
+	_, _, problems := module.ParseManifest(d.path, []byte(d.text))
 	return problems
 }
 

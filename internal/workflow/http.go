@@ -1,14 +1,20 @@
 package workflow
 
 import (
+	"errors"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/template"
 )
 
 func (d *decoder) http(n *node, key string) *HTTP {
 	if n.scalar() {
 		if t := d.text(n, key); t != nil {
+			d.url(n, t)
 			return &HTTP{Method: "GET", URL: t}
 		}
 		return nil
@@ -20,8 +26,11 @@ func (d *decoder) http(n *node, key string) *HTTP {
 	defer o.close()
 	h := &HTTP{}
 	httpTable.read(o, h)
-	if o.keyOf(h, &h.URL) == nil {
+	switch key := o.keyOf(h, &h.URL); {
+	case key == nil:
 		d.errorf(n, "missing-key", "an http step needs a url").Suggest("for example: url: https://example.org/status")
+	case h.URL != nil:
+		d.url(o.peek(key.text), h.URL)
 	}
 	var body httpBody
 	httpTable.read(o, &body)
@@ -39,6 +48,33 @@ func (d *decoder) http(n *node, key string) *HTTP {
 		return nil
 	}
 	return h
+}
+
+// url reports an address to which no request can be sent, whatever its data are.
+func (d *decoder) url(n *node, t *template.Text) {
+	const data = "\x00"
+	lead, _, open := strings.Cut(t.Outline(data), data)
+	begins := func(scheme string) bool {
+		known := min(len(lead), len(scheme))
+		return strings.EqualFold(lead[:known], scheme[:known]) && (known == len(scheme) || open)
+	}
+	var p *diag.Problem
+	switch {
+	case lead == "" && !open:
+		p = d.errorf(n, "bad-value", "the url is empty")
+	case !begins("http://") && !begins("https://"):
+		p = d.errorf(n, "bad-value", "the url %q does not begin with http:// or https://", short(t.String()))
+	case !open:
+		switch u, err := url.Parse(lead); {
+		case err != nil:
+			p = d.errorf(n, "bad-value", "the url %q is no address: %v", short(lead), errors.Unwrap(err))
+		case u.Host == "":
+			p = d.errorf(n, "bad-value", "the url %q names no server", short(lead))
+		}
+	}
+	if p != nil {
+		p.Suggest("for example: url: https://example.org/status")
+	}
 }
 
 // httpBody is what a request sends, as JSON whatever it is where json says so.

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
@@ -54,7 +56,7 @@ func (c *checker) unresolved(e *syntax.CallExpr, problem *diag.Problem) {
 		c.checkLoose(e.Args) // the `use` was reported
 		return
 	}
-	if e.Func.Last().Name != "" && !c.lostImport() && !c.lostName(e.Func.Last().Name) {
+	if e.Func.Last().Name != "" && !c.lostImport() && !c.lostName(e.Func.Last().Name) && !slices.Contains(c.env.Wrong, e.Func.String()) {
 		c.errorf(e.Func, problem.Code, "%s", problem.Message).Suggestion = problem.Suggestion
 	}
 	c.checkLoose(e.Args)

@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -224,11 +225,16 @@ func (s *settings) backend(x *syntax.Option, v *syntax.StringValue) {
 	s.o.Backend = v.Value
 }
 
+// LimitNames are the names of limits in the value of the option limits.
+func LimitNames(v *syntax.StringValue) []string {
+	return value.Map(strings.Split(v.Value, ","), strings.TrimSpace)
+}
+
 // named takes the names of limits of the machine. Whether it has them is for whoever runs the
 // program to say.
 func (s *settings) named(x *syntax.Option, v *syntax.StringValue) {
-	for name := range strings.SplitSeq(v.Value, ",") {
-		switch name = strings.TrimSpace(name); {
+	for _, name := range LimitNames(v) {
+		switch {
 		case name == "":
 			s.c.errorf(x, "E016", "Invalid value for '%s': %q (must be the names of limits, with commas between them)", x.Kind, v.Value).
 				Suggest("write %s", x.Kind.Row().CallExample())

@@ -30,27 +30,27 @@ import (
 // A type is a text, a mapping for a record, or a list with one type in it for
 // a List: [{id: Int}] is List<{id: Int}>.
 //
-// It returns the modules that are right and every problem, each with its
-// place. file is used in positions; its folder is that of paths in it.
-func ParseManifest(file string, src []byte) ([]*Definition, diag.List) {
+// It returns the modules that are right, the names of those that are not, "" where
+// one has none, and every problem, each with its place. file is used in positions; its folder is that of paths in it.
+func ParseManifest(file string, src []byte) (defs []*Definition, wrong []string, problems diag.List) {
 	m := &manifest{file: file}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return nil, m.notYAML(src, err)
+		return nil, nil, m.notYAML(src, err)
 	}
 	if len(doc.Content) == 0 {
 		m.problems.Errorf(diag.Pos{File: file}, "manifest", "The manifest is empty").Suggest("write modules: with a list of modules")
-		return nil, m.problems
+		return nil, nil, m.problems
 	}
 	// Decoding refuses aliases that contain themselves or multiply, which a
 	// walk over the nodes would follow without end.
 	var probe any
 	if err := doc.Decode(&probe); err != nil {
-		return nil, m.notYAML(src, err)
+		return nil, nil, m.notYAML(src, err)
 	}
-	defs := m.top(deref(doc.Content[0]))
+	defs = m.top(deref(doc.Content[0]))
 	m.problems.Sort()
-	return defs, m.problems
+	return defs, m.wrong, m.problems
 }
 
 // notYAML reports what the YAML library refuses of a text.
@@ -63,6 +63,7 @@ type manifest struct {
 	file     string
 	problems diag.List
 	seen     map[string]int // line by module
+	wrong    []string       // modules that are not right
 }
 
 func (m *manifest) pos(n *yaml.Node) diag.Pos {
@@ -132,6 +133,8 @@ func (m *manifest) top(n *yaml.Node) (defs []*Definition) {
 		before := len(m.problems)
 		if d := m.module(deref(item)); len(m.problems) == before {
 			defs = append(defs, d)
+		} else {
+			m.wrong = append(m.wrong, d.Name)
 		}
 	}
 	return defs
@@ -148,7 +151,7 @@ var otherWords = map[string]string{
 func (m *manifest) module(n *yaml.Node) *Definition {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && deref(n.Content[1]).Kind == yaml.MappingNode && !slices.Contains(names("module"), n.Content[0].Value) {
 		m.errorf(n, "The module has no name").Suggest("write \"- name: %s\", with the other keys of the module below name", n.Content[0].Value)
-		return nil
+		return &Definition{}
 	}
 	f := m.fields(n, "a module", names("module"))
 	d := &Definition{Dir: filepath.Dir(m.file), Pos: m.pos(n)}

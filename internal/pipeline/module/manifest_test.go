@@ -62,7 +62,7 @@ const good = `modules:
 
 func load(t *testing.T) map[string]*module.Definition {
 	t.Helper()
-	defs, problems := module.ParseManifest("dir/modules.yml", []byte(good))
+	defs, _, problems := module.ParseManifest("dir/modules.yml", []byte(good))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -243,7 +243,7 @@ func TestProblems(t *testing.T) {
     http: {url: https://x.example, method: GET, body: {a: 1}} # want "A GET request has no body"
   - text # want "a module must be a mapping" "has no name" "has no result" "exactly one of"
 `
-	_, problems := module.ParseManifest("m.yml", []byte(src))
+	_, _, problems := module.ParseManifest("m.yml", []byte(src))
 	got := map[int][]string{}
 	for _, p := range problems {
 		got[p.Line] = append(got[p.Line], p.Message+"; "+p.Suggestion)
@@ -289,7 +289,7 @@ func TestNotAManifest(t *testing.T) {
 		"[]":                                               "the manifest must be a mapping",
 		"modules:\n- {name: [a]}":                          "name must be a text",
 	} {
-		_, problems := module.ParseManifest("m.yml", []byte(src))
+		_, _, problems := module.ParseManifest("m.yml", []byte(src))
 		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", src, err, want)
 		}
@@ -313,7 +313,7 @@ func FuzzParseManifest(f *testing.F) {
 	f.Add(good)
 	f.Add("modules:\n- {name: A, result: Int, shell: x, params: {a: &t {b: Int}, c: *t}}")
 	f.Fuzz(func(t *testing.T, src string) {
-		defs, problems := module.ParseManifest("m.yml", []byte(src))
+		defs, _, problems := module.ParseManifest("m.yml", []byte(src))
 		for _, d := range defs {
 			if err := module.Validate(module.Bind(d, nil)); err != nil {
 				t.Errorf("accepted, but: %v", err)
@@ -344,7 +344,7 @@ func TestTextBody(t *testing.T) {
 		`'{"t": {s}, "q\"": "{n}"}'`: json.RawMessage(`{"t": "say \"hi\"\n", "q\"": "3"}`),
 		"'{s}'":                      "say \"hi\"\n",
 	} {
-		defs, problems := module.ParseManifest("modules.yml", []byte("modules:\n  - {name: A, params: {s: String, n: Int}, result: String, http: {url: 'http://a.example/x', method: POST, output: text, body: "+body+"}}\n"))
+		defs, _, problems := module.ParseManifest("modules.yml", []byte("modules:\n  - {name: A, params: {s: String, n: Int}, result: String, http: {url: 'http://a.example/x', method: POST, output: text, body: "+body+"}}\n"))
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
