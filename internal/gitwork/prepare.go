@@ -16,20 +16,22 @@ import (
 // Prepare prepares the worktree of the run as the file says, if it is new, and prepares
 // those of its agents when they are made.
 func (g *Work) Prepare(ctx context.Context) error {
-	w, tree, isNew := g.x.File.Worktree, g.Tree, g.Made
-	if isNew {
+	w, tree := g.x.File.Worktree, g.Tree
+	if g.Made {
 		g.tellSubmodules(w, tree.Dir)
 	}
 	if w == nil {
 		return nil
 	}
-	if isNew || tree.Remade || len(g.Steps) == 0 && g.Items == 0 { // otherwise an earlier life has done it
-		if err := tree.PrepareOwn(ctx, func(ctx context.Context) error { return g.prepareIn(ctx, w, g.Dir, tree.WorkDir) }); err != nil {
+	err := tree.PrepareOwn(ctx, func(ctx context.Context) error {
+		if err := g.prepareIn(ctx, w, g.Dir, tree.WorkDir); err != nil {
 			return err
 		}
-		if _, err := g.Repo.SharedChanges(ctx); err != nil { // the changes of the setup, which the file asks for
-			return err
-		}
+		_, err := g.Repo.SharedChanges(ctx) // the changes of the setup, which the file asks for
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	tree.Prepare(func(ctx context.Context, dir string) error { return g.prepareIn(ctx, w, tree.WorkDir, dir) })
 	return nil

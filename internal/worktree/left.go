@@ -110,13 +110,7 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A preparation that was cut short may have left files that are not whole. In a worktree
-	// that was made anew, files that git does not ignore were restored.
-	what := "-ffdx"
-	if run.Remade {
-		what = "-ffdX"
-	}
-	if _, err := run.repo.git(ctx, run.Dir, "clean", what); err != nil {
+	if err := run.unprepared(ctx, filepath.Join(admin, preparingFile)); err != nil {
 		return err
 	}
 	if err := f(ctx); err != nil {
@@ -149,6 +143,41 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 		}
 	}
 	return errors.Join(replace(name, []byte(list)), run.repo.Sync(ctx))
+}
+
+// preparingFile is in the private git directory of the run's worktree from the time on at
+// which its preparation begins. It lists the untracked files that were there before, as in a
+// worktree that was made anew, where the run had brought them back.
+const preparingFile = "bide-preparing"
+
+// unprepared brings the worktree to where its preparation begins: files that one which was
+// cut short has left may not be whole.
+func (run *Run) unprepared(ctx context.Context, name string) error {
+	st, err := run.repo.State(ctx, run.Dir)
+	if err != nil {
+		return err
+	}
+	switch text, err := os.ReadFile(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.Join(replace(name, []byte(strings.Join(st.Untracked, "\x00"))), run.repo.Sync(ctx))
+	case err != nil:
+		return err
+	default:
+		before := splitNUL(string(text))
+		left := slices.DeleteFunc(st.Untracked, func(path string) bool { return slices.Contains(before, path) })
+		_, err := run.repo.git(ctx, run.Dir, "clean", "-ffdX")
+		return errors.Join(err, run.removeLeft(left))
+	}
+}
+
+// removeLeft removes untracked files of the run's worktree.
+func (run *Run) removeLeft(paths []string) error {
+	for _, path := range paths {
+		if err := os.RemoveAll(filepath.Join(run.Dir, filepath.FromSlash(path))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ignoredFile is in the private git directory of a prepared worktree, also of one of the
@@ -226,12 +255,5 @@ func (run *Run) dropPrepared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range own {
-		if slices.Contains(st.Untracked, path) {
-			if err := os.RemoveAll(filepath.Join(run.Dir, filepath.FromSlash(path))); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return run.removeLeft(slices.DeleteFunc(own, func(path string) bool { return !slices.Contains(st.Untracked, path) }))
 }
