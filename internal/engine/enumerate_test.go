@@ -29,6 +29,12 @@ import (
 // inWorktree is what the preparation of a worktree leaves in its files.
 const inWorktree = "env\ndep\nmore\n"
 
+// What the steps of an item leave in the scene of item rounds.
+const (
+	itemLeft   = "left 1\nleft 2\n"
+	itemRounds = "1\n2\n" + itemLeft + "mended\n"
+)
+
 // scenario is a workflow with its expected results.
 type scenario struct {
 	flow string
@@ -244,13 +250,7 @@ reduce:
 		want: map[string]string{"first.txt": "first\n", "own-a": inWorktree, "own-b": inWorktree, "left-a": inWorktree, "left-b": inWorktree, "total": inWorktree + inWorktree + inWorktree},
 		once: []string{"made a", "made b"},
 		does: []string{"run", "-y", "flow.yml"},
-		before: func(x *stage) {
-			for name, text := range map[string]string{".git/info/exclude": "deps/\n.env\n", ".env": "env\n"} {
-				if err := os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600); err != nil {
-					x.t.Fatal(err)
-				}
-			}
-		},
+		before: func(x *stage) { x.env("deps/\n.env\n") },
 	},
 	"rounds": {
 		repo: true,
@@ -269,6 +269,50 @@ commands:
 `,
 		want: map[string]string{"first.txt": "first\n", "f-a": "a\n", "f-b": "b\n", "mended": "mended\n", "all": "a\nb\nmended\n"},
 		once: []string{"made a", "made b"},
+	},
+	// The same within items, each of which has a worktree.
+	"item rounds": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 2
+  agent_template:
+    - foreach: printf '1\n2\n'
+      do:
+        - shell: set -e; echo ${item} > f-${item_index}-${item}; git add f-*; git diff --cached --quiet || git commit -qm "made ${item_index} ${item}"
+        - shell: set -e; { cat left-${item_index} || true; echo left ${item}; } | sort -u > left.new; mv left.new left-${item_index}
+    - shell: test -e mended-${item_index}
+      on_failure:
+        shell: set -e; echo mended > mended-${item_index}; git add mended-*; git diff --cached --quiet || git commit -qm "mended ${item_index}"
+        max_attempts: 3
+    - shell: cat f-${item_index}-1 f-${item_index}-2 left-${item_index} mended-${item_index} > all-${item_index}
+reduce:
+  - shell: cat all-0 all-1 > total
+`,
+		want: map[string]string{
+			"first.txt": "first\n", "f-0-1": "1\n", "f-0-2": "2\n", "f-1-1": "1\n", "f-1-2": "2\n", "mended-0": "mended\n", "mended-1": "mended\n",
+			"left-0": itemLeft, "left-1": itemLeft, "all-0": itemRounds, "all-1": itemRounds, "total": itemRounds + itemRounds,
+		},
+		once: []string{"made 0 1", "made 0 2", "made 1 1", "made 1 2", "mended 0", "mended 1"},
+	},
+	// The steps run until they change nothing.
+	"iterations": {
+		repo: true,
+		flow: `
+name: enumerate
+isolation: worktree
+max_iterations: 4
+commands:
+  - shell: set -e; n=$(($(git ls-files 'r-*' | wc -l) + 1)); if [ $n -gt 2 ]; then n=2; fi; echo $n > n
+  - shell: set -e; n=$(cat n); echo $n > r-$n; git add r-$n; git diff --cached --quiet || git commit -qm "round $n"
+`,
+		want: map[string]string{"first.txt": "first\n", "n": "2\n", "r-1": "1\n", "r-2": "2\n"},
+		gone: []string{"r-0", "r-3"},
+		once: []string{"round 1", "round 2"},
 	},
 	// The work of a run was left in branches, and is merged later.
 	"merged later": {
@@ -346,18 +390,21 @@ reduce:
 name: enumerate
 mode: mapreduce
 isolation: worktree
+worktree:
+  copy: [.env]
+  setup: echo dep > .dep
 map:
   input: printf 'a\nb\n'
   max_parallel: 1
   agent_template:
     - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
-    - shell: set -e; echo left > left-${item}; test ${item} = a || grep -q new $EV/world
+    - shell: set -e; echo left > left-${item}; test ${item} = a || grep -q new $EV/world; cat .env .dep > got-${item}
 reduce:
-  - shell: cat own-* > total
+  - shell: cat own-* .env .dep > total
 `,
-		want:   map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n", "left-a": "left\n", "left-b": "left\n", "total": "a\nb\n"},
+		want:   map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n", "left-a": "left\n", "left-b": "left\n", "total": "a\nb\nenv\ndep\n", "got-a": "env\ndep\n", "got-b": "env\ndep\n"},
 		once:   []string{"made a", "made b"},
-		before: first(3, "run", "-y", "flow.yml"),
+		before: func(x *stage) { x.env(".env\n"); first(3, "run", "-y", "flow.yml")(x) },
 		does:   []string{"dlq", "retry", "last", "-y"},
 	},
 	// A step of a run that has ended runs again, with what comes after it.
@@ -398,6 +445,15 @@ commands:
 			}
 		},
 	},
+}
+
+// env writes the file .env, and what git ignores in all worktrees.
+func (x *stage) env(ignored string) {
+	for name, text := range map[string]string{".git/info/exclude": ignored, ".env": "env\n"} {
+		if err := os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600); err != nil {
+			x.t.Fatal(err)
+		}
+	}
 }
 
 // first gives what makes a first life, which ends with a status, and then changes what the next
