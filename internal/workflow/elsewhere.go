@@ -44,7 +44,7 @@ var elsewheres = func() []elsewhere {
 		{policy, "starttoclosetimeout timelimit softtimelimit", "write timeout: <s|30s> at the step, beside retry:"},
 		{policy, "heartbeattimeout", "write stall_timeout: <s|30s> at the step, beside retry:"},
 		{policy, "retryifresult while retrywhile", "write until: EXPRESSION, with the opposite condition"},
-		{policy, "initialinterval intervalseconds retrydelay retryinterval retrywait retrywaitseconds defaultretrydelay sleep duration", "write initial_delay: <s|5s>"},
+		{policy, "initial initialinterval intervalseconds retrydelay retryinterval retrywait retrywaitseconds defaultretrydelay sleep duration", "write initial_delay: <s|5s>"},
 		{policy, "cap maximuminterval maxinterval maxwait maxbackoff retrybackoffmax", "write max_delay: <s|30s>"},
 		{policy, "backoffrate backofffactor backoffcoefficient backoffmultiplier exponentialbase factor", "write base: <n|2>"},
 		{policy, "retrybackoff expo", "write backoff: exponential"},

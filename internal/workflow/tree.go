@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -376,8 +377,11 @@ func (b *builder) mapping(y *yaml.Node, n *node, depth int) {
 			if len(*b.problems) >= maxProblems {
 				continue
 			}
-			b.problems.Errorf(key.pos, "duplicate-key", "the key %q is there already, on line %d", short(key.text), first.pos.Line).
-				Suggest("keep one of lines %d and %d", first.pos.Line, key.pos.Line).To(key.end)
+			there, keep := fmt.Sprintf("on line %d", first.pos.Line), fmt.Sprintf("keep one of lines %d and %d", first.pos.Line, key.pos.Line)
+			if first.pos.Line == key.pos.Line {
+				there, keep = fmt.Sprintf("in column %d", first.pos.Column), "keep one of the two"
+			}
+			b.problems.Errorf(key.pos, "duplicate-key", "the key %q is there already, %s", short(key.text), there).Suggest("%s", keep).To(key.end)
 			continue
 		}
 		at[key.text] = key
