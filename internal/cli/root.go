@@ -70,6 +70,9 @@ func (a *app) commandLine(args []string) error {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	if err := unknownTopic(root, args); err != nil {
+		return err
+	}
 	cmd, err := root.ExecuteContextC(context.Background())
 	if gone := new(journal.NotFoundError); errors.As(err, &gone) && gone.Run != "" && hintOf(cmd, gone.Run) != "" {
 		return usagef("%w; %s", err, hintOf(cmd, gone.Run))

@@ -61,6 +61,24 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
 }
 
+// unknownTopic rejects help about a word that is no command; cobra gives the help of the command
+// before it.
+func unknownTopic(root *cobra.Command, args []string) error {
+	words := args[:max(0, slices.IndexFunc(args, func(word string) bool { return word == "--help" || word == "-h" }))]
+	if len(args) > 0 && args[0] == "help" {
+		words = args[1:]
+	}
+	if flag := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") }); flag >= 0 {
+		words = words[:flag]
+	}
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(words)
+	if err != nil || !cmd.HasSubCommands() {
+		return nil
+	}
+	return unknownCommand(cmd, rest)
+}
+
 // fileHint is what to write for a workflow or a pipeline in the place of a command of bide; "" if
 // the word is none.
 func fileHint(cmd *cobra.Command, word string) string {
