@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -41,6 +42,11 @@ func (r *Recording) Fit() *Model {
 			t.lags, t.Output, t.value = m.Steps[path].lags, m.Steps[path].Output, m.Steps[path].value
 			d.Steps[path] = t
 		}
+		for path, t := range m.Steps {
+			if strings.HasSuffix(path, fallbackOf) {
+				d.Steps[path] = t
+			}
+		}
 		switch i % 5 { // of three fifths it makes no difference how many there are at once
 		case 3:
 			d.stretch = 1
@@ -64,8 +70,32 @@ func (r *Recording) average(steps map[string]*evidence) *Model {
 	for _, path := range slices.Sorted(maps.Keys(steps)) {
 		m.Assumed = append(m.Assumed, steps[path].assumes(names.label(path))...)
 	}
+	r.fitFallbacks(m, names)
 	r.fitValues(m)
 	return m
+}
+
+// fitFallbacks has the fallback of each step fail as often as it did. How long it took is not
+// recorded.
+func (r *Recording) fitFallbacks(m *Model, names *stepNames) {
+	made, failed := map[string]int{}, map[string]int{}
+	for k, helped := range r.fellBack {
+		path := r.static(k.path)
+		if s := names.paths[path]; s == nil || s.Retry.FallbackAction() == nil {
+			continue
+		}
+		path += fallbackOf
+		made[path]++
+		if !helped {
+			failed[path]++
+		}
+	}
+	for path, n := range made {
+		m.Steps[path] = &Target{}
+		if failed[path] > 0 {
+			m.Steps[path].Failures = []Failure{{"exit", float64(failed[path]) / float64(n)}}
+		}
+	}
 }
 
 // names are those of the steps of the run.

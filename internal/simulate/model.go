@@ -175,7 +175,7 @@ func static(path string) string {
 	if i := strings.IndexAny(path, "@#%/"); i >= 0 {
 		path = path[:i]
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(path, ".items"), ".fallback")
+	return strings.TrimSuffix(strings.TrimSuffix(path, ".items"), fallbackOf)
 }
 
 // End is when the last fixed outage of a model ends; false if there is

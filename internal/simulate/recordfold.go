@@ -470,7 +470,9 @@ func (f *folder) finished(e event.Event) {
 		}
 		f.rec.outputs[at] = out
 	}
-	f.rec.fellBack[at] = e.Status == event.Degraded
+	if e.Status == event.Degraded || e.Status == event.Failed { // the fallback of a step that succeeded was not made
+		f.rec.fellBack[at] = e.Status == event.Degraded
+	}
 	for k, began := range f.open { // the last of it
 		if k.n > 0 && k.index == at.index && k.round == at.round && k.path == at.path {
 			if e.Status != event.Succeeded {

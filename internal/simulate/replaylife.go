@@ -226,7 +226,7 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 			end = &call.at
 		}
 	}
-	if _, of := strings.CutSuffix(c.Path, ".items"); !of && first && (known || a != nil && l.exact) {
+	if _, of := strings.CutSuffix(c.Path, ".items"); !of && !fallsBack(c) && first && (known || a != nil && l.exact) {
 		l.seen.attempt(l.names.static(c.Path), c, start.Sub(l.world.began), 0, 0)
 	}
 	late := c.Timeout > 0 && got.Takes > c.Timeout && !(known && l.exact)
@@ -333,7 +333,7 @@ func (r *Recording) answer(c *step.Call, k attemptKey) (virtual.Answer, bool) {
 // fallback is how the fallback of a step ended: it has no record of its own, but
 // the end of its step says whether it helped.
 func (r *Recording) fallback(c *step.Call, k attemptKey) (virtual.Answer, bool) {
-	path, is := strings.CutSuffix(c.Path, ".fallback")
+	path, is := strings.CutSuffix(c.Path, fallbackOf)
 	k.path, k.n = path, 0
 	helped, known := r.fellBack[k]
 	if !is || !known {

@@ -83,6 +83,12 @@ func (w *watch) assume(clause string) {
 	}
 }
 
+// cost counts what an attempt or a fallback costs.
+func (w *watch) cost(usd float64, tokens int64) {
+	w.USD += usd
+	w.Tokens += tokens
+}
+
 // attempt counts an attempt that begins.
 func (w *watch) attempt(path string, c *step.Call, now time.Duration, usd float64, tokens int64) {
 	again := c.Number > 1 || c.Attempt > 1
@@ -93,8 +99,7 @@ func (w *watch) attempt(path string, c *step.Call, now time.Duration, usd float6
 		w.Retries++
 		s.Retries++
 	}
-	w.USD += usd
-	w.Tokens += tokens
+	w.cost(usd, tokens)
 	if at := now / Bucket; at != w.bucket {
 		w.bucket, w.inBucket = at, 0
 	}

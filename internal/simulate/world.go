@@ -89,7 +89,11 @@ func (w *world) answer(c *step.Call) (got virtual.Answer) {
 	if t.tries > 0 && c.Number > t.tries {
 		w.seen.step(path).beyond++
 	}
-	w.seen.attempt(path, c, began, t.USD, t.Tokens)
+	if fallsBack(c) {
+		w.seen.cost(t.USD, t.Tokens)
+	} else {
+		w.seen.attempt(path, c, began, t.USD, t.Tokens)
+	}
 	if _, agent := c.Action.(*workflow.Claude); agent && (t.USD > 0 || t.Tokens > 0) {
 		got.Result.Usage = &action.Usage{InputTokens: t.Tokens, CostUSD: t.USD}
 	}
@@ -164,17 +168,32 @@ func (w *world) ofItem(c *step.Call) luck {
 	return item
 }
 
+// fallbackOf is behind the path, the id and the name of a step, for its fallback. That
+// is no attempt at the step, and meets what the model says of it alone: a fallback is there for
+// when the step cannot be done.
+const fallbackOf = ".fallback"
+
+func fallsBack(c *step.Call) bool { return c.Module == nil && strings.HasSuffix(c.Path, fallbackOf) }
+
 // target finds what a call meets.
 func (w *world) target(c *step.Call, path string) *live {
+	suffix := ""
+	if fallsBack(c) {
+		suffix = fallbackOf
+		path += suffix
+	}
 	if t, ok := w.tables[path]; ok {
 		return t
 	}
 	var id, name string
 	own := path
-	if s := w.names.of(c, path); c.Module != nil {
+	if s := w.names.of(c, strings.TrimSuffix(path, suffix)); c.Module != nil {
 		name, own = c.Module.Name, c.Module.Name
 	} else if s != nil {
-		id, name = s.ID, s.Label()
+		name = s.Label() + suffix
+		if s.ID != "" {
+			id = s.ID + suffix
+		}
 	}
 	key, target := w.model.target(path, id, name)
 	if key == "*" || key == "" { // each step, and each module, has a target of its own
@@ -502,9 +521,15 @@ func (n *stepNames) label(path string) string {
 func Known(f *workflow.File) []string {
 	var list []string
 	workflow.WalkAll(f, func(s *workflow.Step) {
-		list = append(list, s.Path, s.Label())
+		names := []string{s.Path, s.Label()}
 		if s.ID != "" {
-			list = append(list, s.ID)
+			names = append(names, s.ID)
+		}
+		list = append(list, names...)
+		if s.Retry.FallbackAction() != nil {
+			for _, name := range names {
+				list = append(list, name+fallbackOf)
+			}
 		}
 	})
 	return list
