@@ -101,6 +101,10 @@ func (o *otelOptions) run(ctx context.Context) error {
 		return usagef("OTEL_SDK_DISABLED or OTEL_…_EXPORTER=none leaves nothing to send")
 	}
 	return o.reading(o.id, func(r *journal.Reader) error {
-		return telemetry.Export(ctx, cfg, telemetry.Options{Items: items, File: o.file, Out: o.out}, r.Events(ctx, 1, journal.EventFilter{}))
+		held, err := r.InUse()
+		if err != nil {
+			return err
+		}
+		return telemetry.Export(ctx, cfg, telemetry.Options{Items: items, File: o.file, Out: o.out, Over: !held}, r.Events(ctx, 1, journal.EventFilter{}))
 	})
 }

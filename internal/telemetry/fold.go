@@ -3,7 +3,9 @@ package telemetry
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +45,7 @@ type Fold struct {
 	trace    Trace
 	pipeline string
 	started  time.Time
+	last     time.Time // of the last event
 	steps    map[stepKey]*openStep
 	items    map[int]*openItem
 	tasks    map[string]bool
@@ -86,9 +89,11 @@ type usage struct {
 // openItem is an attempt at a work item. Its spans wait until it is known
 // whether they are wanted.
 type openItem struct {
+	id      string
 	attempt int
 	start   time.Time
 	spans   []Span
+	retried bool // a step of it was
 }
 
 type breakerState struct {
@@ -100,6 +105,7 @@ type breakerState struct {
 func (f *Fold) Event(e event.Event) {
 	f.holdups.Apply(e)
 	f.event(e)
+	f.last = e.Time
 	switch e.Type {
 	case event.RunStarted, event.RunResumed, event.RunControlled, event.HoldStarted, event.HoldEnded:
 		f.countHoldups()
@@ -168,6 +174,7 @@ type origin struct {
 }
 
 func (f *Fold) begin(e event.Event) {
+	f.CutOff()
 	f.Gone()
 	f.Lives++
 	f.steps, f.items, f.breakers = map[stepKey]*openStep{}, map[int]*openItem{}, map[string]breakerState{}
@@ -186,6 +193,35 @@ func (f *Fold) begin(e event.Event) {
 	}
 	f.pipeline, f.started, f.live = e.Label, e.Time, true
 	f.count("cicd.pipeline.run.active", 1, f.run("cicd.pipeline.run.state", "executing")...)
+}
+
+// CutOff ends the spans of a life of the run that was killed, with the last event of it: what
+// was in flight, and the run, which those that have ended are inside of, and to which a later
+// life links. It does nothing where the run has ended.
+func (f *Fold) CutOff() {
+	if !f.live || f.trace.Run == "" || f.last.IsZero() {
+		return
+	}
+	cut := []Attr{{"cicd.pipeline.task.run.result", result(event.Interrupted)}}
+	for _, key := range slices.SortedFunc(maps.Keys(f.steps), stepKey.compare) {
+		s := f.steps[key]
+		if s.attempt > 0 {
+			f.put(key.index, Span{ID: f.trace.Attempt(s.place, s.attempt), Parent: s.id, Name: s.label, Kind: Client, Start: s.began, End: f.last,
+				Attrs: []Attr{{"bide.attempt.number", int64(s.attempt)}}})
+		}
+		f.put(key.index, Span{ID: s.id, Parent: s.parent, Name: s.label, Kind: Internal, Start: s.start, End: f.last, Events: s.events,
+			Attrs: append([]Attr{{"cicd.pipeline.task.name", s.label}, {"cicd.pipeline.task.run.id", key.step}}, cut...)})
+	}
+	for _, index := range slices.Sorted(maps.Keys(f.items)) {
+		it := f.items[index]
+		f.traceItem(it, event.Event{Time: f.last, Item: it.id, Index: index}, event.Interrupted)
+	}
+	f.runSpan(event.Event{Time: f.last, Run: f.trace.Run, Status: event.Interrupted})
+}
+
+// compare orders steps by their item and their path.
+func (k stepKey) compare(b stepKey) int {
+	return cmp.Or(cmp.Compare(k.index, b.index), strings.Compare(k.step, b.step))
 }
 
 // Gone says that no process has the run any more: what is in flight counts no
@@ -417,6 +453,9 @@ func (f *Fold) put(index int, s Span) {
 func (f *Fold) retry(e event.Event) {
 	w, delay := wait(e)
 	f.observe("bide.retry.delay", delay.Seconds(), Attr{"bide.retry.source", w})
+	if it := f.items[e.Index]; it != nil {
+		it.retried = true
+	}
 	if s := f.steps[stepKey{e.Index, e.Step}]; s != nil {
 		s.events = append(s.events, SpanEvent{e.Time, "bide.retry", []Attr{{"bide.retry.delay", delay.Seconds()}, {"bide.retry.source", w},
 			{"bide.attempt.number", int64(e.Attempt)}}})
@@ -470,7 +509,7 @@ func result(status string) string {
 
 func (f *Fold) itemStarted(e event.Event) {
 	f.moves(e.Index, "")
-	f.items[e.Index] = &openItem{attempt: e.Attempt, start: e.Time}
+	f.items[e.Index] = &openItem{id: e.Item, attempt: e.Attempt, start: e.Time}
 	f.running++
 	f.count("bide.worker.items", 1)
 	f.count("bide.items", 1, Attr{"bide.item.state", event.Running})
@@ -514,8 +553,13 @@ func (f *Fold) itemEnded(e event.Event) {
 			delete(f.steps, key)
 		}
 	}
+	f.traceItem(it, e, status)
+}
+
+// traceItem gives the spans of an attempt at an item away, if they are wanted.
+func (f *Fold) traceItem(it *openItem, e event.Event, status string) {
 	wanted := f.Items == ItemsAll || f.Items == ItemsFailed && f.traced < MaxItems &&
-		(status != event.Succeeded && status != event.Skipped || it.attempt > 1)
+		(status != event.Succeeded && status != event.Skipped || it.attempt > 1 || it.retried)
 	if !wanted {
 		return
 	}
@@ -609,6 +653,11 @@ func (f *Fold) finish(e event.Event) {
 	if e.Class != "" {
 		f.count("cicd.pipeline.run.errors", 1, f.run("error.type", e.Class)...)
 	}
+	f.runSpan(e)
+}
+
+// runSpan gives away the span of a life of the run, which an event ends.
+func (f *Fold) runSpan(e event.Event) {
 	s := Span{ID: f.trace.Root(), Parent: f.trace.Parent, Name: "RUN " + f.pipeline, Kind: Server, Start: f.started, End: e.Time,
 		Attrs:  []Attr{{"cicd.pipeline.name", f.pipeline}, {"cicd.pipeline.run.id", e.Run}, {"cicd.pipeline.result", result(e.Status)}},
 		Failed: e.Class, Message: e.Message}

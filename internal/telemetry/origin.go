@@ -94,6 +94,10 @@ func Export(ctx context.Context, cfg *Config, opt Options, events iter.Seq2[even
 			s.flush(ctx, Traces, Logs)
 		}
 	}
+	if opt.Over {
+		s.fold.CutOff()
+		s.fold.Gone()
+	}
 	s.flush(ctx, Traces, MetricsSignal, Logs)
 	s.writeFile()
 	return s.warning(ctx)

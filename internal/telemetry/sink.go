@@ -25,6 +25,8 @@ type Options struct {
 	File string
 	// Home is the directory with the limits of this machine, which metrics tell of; "": none.
 	Home string
+	// Over says of a run that is exported that no process has it.
+	Over bool
 	// Out is where the console exporter writes.
 	Out io.Writer
 	// Note, if not nil, is told when metrics cannot be sent, and when they are sent again: of

@@ -139,6 +139,83 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// TestALifeThatWasKilled: spans that have ended are inside of one that is there, and what was
+// in flight ends with the last event before the kill.
+func TestALifeThatWasKilled(t *testing.T) {
+	var spans []Span
+	f := &Fold{Span: func(s Span) { spans = append(spans, s) }}
+	for e := range script(
+		event.Event{Type: event.RunStarted, Label: "n"},
+		event.Event{Type: event.StepStarted, Step: "setup[0]", Label: "first"},
+		event.Event{Type: event.StepFinished, Step: "setup[0]", Label: "first", Status: event.Succeeded},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "loop"},
+		event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1},
+		event.Event{Type: event.StepStarted, Step: "commands[0].do[0]@0", Label: "inner"},
+		event.Event{Type: event.StepFinished, Step: "commands[0].do[0]@0", Label: "inner", Status: event.Succeeded},
+		event.Event{Type: event.ItemStarted, Index: 3, Item: "c", Attempt: 1},
+		event.Event{Type: event.StepStarted, Index: 3, Item: "c", Step: "map.agent_template[0]", Label: "work"},
+		event.Event{Type: event.AttemptStarted, Index: 3, Item: "c", Step: "map.agent_template[0]", Attempt: 1},
+		event.Event{Type: event.RunResumed, Label: "n"},
+		event.Event{Type: event.ItemStarted, Index: 3, Item: "c", Attempt: 1},
+	) {
+		f.Event(e)
+	}
+	f.CutOff() // it was killed again, and nobody resumed it
+	f.Gone()
+	f.CutOff()
+	names := map[SpanID]string{}
+	for _, s := range spans {
+		names[s.ID] = s.Name
+	}
+	var got []string
+	for _, s := range spans {
+		outcome := ""
+		for _, a := range s.Attrs {
+			if strings.HasSuffix(a.Key, ".result") || a.Key == "bide.item.state" {
+				outcome = fmt.Sprint(a.Value)
+			}
+		}
+		got = append(got, fmt.Sprintf("%s < %s %s %d to %d", s.Name, names[s.Parent], outcome, int(s.Start.Sub(t0).Seconds()), int(s.End.Sub(t0).Seconds())))
+	}
+	want := []string{
+		"first < RUN n success 1 to 2", "inner < loop success 5 to 6", // in flight when it was killed:
+		"loop < loop  4 to 9", "loop < RUN n cancellation 3 to 9", "work < work  9 to 9", "work < item cancellation 8 to 9", "item < RUN n interrupted 7 to 9", "RUN n <  cancellation 0 to 9",
+		"item < RUN n interrupted 11 to 11", "RUN n <  cancellation 10 to 11",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if link := spans[len(spans)-1].Link; link == nil || names[link.Span] != "RUN n" {
+		t.Errorf("the second life links to %+v", link)
+	}
+}
+
+// TestItemsOfWhichAStepWasRetried have spans, though they succeeded at their first attempt.
+func TestItemsOfWhichAStepWasRetried(t *testing.T) {
+	const step = "map.agent_template[0]"
+	spans := spansOf(t, &Fold{}, script(
+		event.Event{Type: event.RunStarted, Label: "n"},
+		event.Event{Type: event.ItemStarted, Index: 1, Item: "a", Attempt: 1},
+		event.Event{Type: event.StepStarted, Index: 1, Step: step, Label: "work"},
+		event.Event{Type: event.AttemptStarted, Index: 1, Step: step, Attempt: 1},
+		event.Event{Type: event.AttemptFailed, Index: 1, Step: step, Attempt: 1, Class: "exit"},
+		event.Event{Type: event.RetryScheduled, Index: 1, Step: step, Attempt: 1, DelayMS: 10},
+		event.Event{Type: event.AttemptStarted, Index: 1, Step: step, Attempt: 2},
+		event.Event{Type: event.AttemptFinished, Index: 1, Step: step, Attempt: 2},
+		event.Event{Type: event.StepFinished, Index: 1, Step: step, Label: "work", Status: event.Succeeded, Attempts: 2},
+		event.Event{Type: event.ItemFinished, Index: 1, Item: "a", Status: event.Succeeded},
+		event.Event{Type: event.ItemStarted, Index: 2, Item: "b", Attempt: 1},
+		event.Event{Type: event.ItemFinished, Index: 2, Item: "b", Status: event.Succeeded},
+	))
+	var names []string
+	for _, s := range spans {
+		names = append(names, s.Name)
+	}
+	if want := []string{"work", "work", "work", "item"}; !slices.Equal(names, want) {
+		t.Errorf("spans %q, want %q", names, want)
+	}
+}
+
 func TestItemsAreBounded(t *testing.T) {
 	var list []event.Event
 	list = append(list, event.Event{Type: event.RunStarted, Label: "m"})
