@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/classify"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -35,7 +36,7 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	if err != nil {
 		return Result{Start: time.Now()}, &InputError{Err: err}
 	}
-	prompt = handedOver(prompt, c.Summary)
+	prompt = failure.Plain(handedOver(prompt, c.Summary)) // as an argument it cannot have a NUL byte
 	name, argv, input, streams, err := w.agentCommand(a, c, prompt)
 	if err != nil {
 		return Result{Start: time.Now()}, &InputError{Err: err}

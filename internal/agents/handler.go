@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
@@ -20,7 +21,7 @@ func (x *Map) onHold(ctx context.Context, h mapper.Held) error {
 	p.Scope = x.p.Scope.Child()
 	p.Rounds = "#" + h.Since.UTC().Format("20060102T150405.000000000")
 	holdups := timeline.Holdups{Map: timeline.HoldOf(h)}
-	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": h.Message, "items": int64(h.Items),
+	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": failure.Plain(h.Message), "items": int64(h.Items),
 		"text": holdups.MapText(journal.ShortRun(x.Executor.Run), h.Since, true)}) // as it was when the hold began, whenever this runs
 	return x.Executor.Sequence(ctx, &p, x.Executor.File.Policy.OnHold)
 }
@@ -47,6 +48,6 @@ func (x *Map) Handle(ctx context.Context, it event.Item, d mapper.Due) error {
 		}
 	}
 	p.Scope.Apply(x.Executor.Open(state))
-	p.Scope.Set("error", map[string]any{"message": d.Message, "class": d.Class, "attempts": int64(d.Attempt), "exit_code": int64(d.ExitCode)})
+	p.Scope.Set("error", map[string]any{"message": failure.Plain(d.Message), "class": d.Class, "attempts": int64(d.Attempt), "exit_code": int64(d.ExitCode)})
 	return x.Executor.Sequence(ctx, &p, steps)
 }

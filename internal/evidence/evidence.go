@@ -303,7 +303,7 @@ func (c *Checks) Set(p *step.Place, last *failure.Failure) {
 	}
 	v := map[string]any{"output": "", "check": "", "message": ""}
 	if last != nil && last.Class == mapper.ClassEvidence {
-		v["message"], v["output"] = last.Message, failure.Output(last.Stdout, last.Stderr)
+		v["message"], v["output"] = failure.Plain(last.Message), failure.Plain(failure.Output(last.Stdout, last.Stderr))
 		for _, s := range c.asked().Checks {
 			if strings.HasPrefix(last.Message, fmt.Sprintf("the check %q failed", s.Label())) {
 				v["check"] = s.Label()

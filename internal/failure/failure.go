@@ -16,6 +16,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"time"
 
@@ -213,6 +214,10 @@ func Tails(err error) (stdout, stderr string) {
 	}
 	return "", ""
 }
+
+// Plain is a text of a failure for those who read it, a person or a repair: without NUL
+// bytes, which no argument and no environment of a program can have.
+func Plain(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
 // Output joins the ends of both outputs to the text that matchers search.
 func Output(stdout, stderr string) string {

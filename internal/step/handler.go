@@ -259,7 +259,7 @@ func (x *Executor) setHandled(p *Place, s *workflow.Step, out *Outcome, round in
 	x.setError(p, s, out)
 	p.Scope.Set("test", map[string]any{
 		"attempt": int64(round), "exit_code": int64(out.Result.ExitCode),
-		"output": "STDOUT:\n" + out.Result.Output + "\nSTDERR:\n" + out.Result.Stderr,
+		"output": failure.Plain("STDOUT:\n" + out.Result.Output + "\nSTDERR:\n" + out.Result.Stderr),
 	})
 }
 
@@ -297,8 +297,8 @@ func (x *Executor) setError(p *Place, s *workflow.Step, out *Outcome) {
 		at = x.Clock.Now()
 	}
 	p.Scope.SetKept("error", map[string]any{
-		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),
+		"message": failure.Plain(Cause(out.Err).Error()), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),
 		"class": driver.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": at.UTC().Format(time.RFC3339),
-		"stderr": text.stderr, "output": text.output,
+		"stderr": plain(text.stderr), "output": plain(text.output),
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -17,10 +18,25 @@ import (
 type kept struct {
 	action.Log
 	actions Actions
+	plain   bool // it tells a failure: [failure.Plain]
 }
 
 // Text reads it.
-func (k *kept) Text() (string, error) { return k.actions.Text(k.Log) }
+func (k *kept) Text() (string, error) {
+	text, err := k.actions.Text(k.Log)
+	if k.plain {
+		text = failure.Plain(text)
+	}
+	return text, err
+}
+
+// plain is an output as a variable that tells a failure has it.
+func plain(output any) any {
+	if k, is := output.(*kept); is {
+		return &kept{k.Log, k.actions, true}
+	}
+	return failure.Plain(output.(string))
+}
 
 // printed is what an attempt printed, as its variables have it.
 type printed struct {
@@ -33,10 +49,10 @@ type printed struct {
 func (x *Executor) printed(res *action.Result) printed {
 	p := printed{res: res, output: res.Output, stderr: res.Stderr}
 	if log := res.OutputLog; log != nil && len(res.Output) > Inline {
-		p.output = &kept{*log, x.Actions}
+		p.output = &kept{*log, x.Actions, false}
 	}
 	if log := res.StderrLog; log != nil && len(res.Stderr) > Inline {
-		p.stderr = &kept{*log, x.Actions}
+		p.stderr = &kept{*log, x.Actions, false}
 	}
 	return p
 }
@@ -109,7 +125,7 @@ func (x *Executor) putKept(set map[string]any, logs map[string]action.Log) {
 	}
 	at := make(map[string]value.Kept, len(logs))
 	for path, log := range logs {
-		at[path] = &kept{log, x.Actions}
+		at[path] = &kept{log, x.Actions, false}
 	}
 	value.PutKept(set, "", at)
 }

@@ -51,7 +51,7 @@ func TestJoined(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			texts = append(texts, &kept{action.Log{File: file, Size: int64(len(text)) + 1, SHA256: sum(text + "\n"), Len: len(text)}, logs})
+			texts = append(texts, &kept{action.Log{File: file, Size: int64(len(text)) + 1, SHA256: sum(text + "\n"), Len: len(text)}, logs, false})
 		}
 		got, err := x.joined(texts)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestJoined(t *testing.T) {
 	}
 	texts := make([]any, 100)
 	for i := range texts {
-		texts[i] = &kept{action.Log{File: file, Size: int64(len(text)), SHA256: sum(text), Len: len(text)}, logs}
+		texts[i] = &kept{action.Log{File: file, Size: int64(len(text)), SHA256: sum(text), Len: len(text)}, logs, false}
 	}
 	if got, err := x.joined(texts); err != nil || !strings.Contains(got, " bytes left out …") || logs.reads > 6 {
 		t.Errorf("%d reads of 100 logs: %v", logs.reads, err)

@@ -3,7 +3,6 @@ package step
 import (
 	"cmp"
 	"strconv"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/failure"
@@ -75,7 +74,7 @@ func (x *Executor) handsOver(a *workflow.Claude) bool {
 // summed has a result carry what is said of the attempts so far: what this one said last,
 // else what was said before it.
 func (x *Executor) summed(res *action.Result, before string) {
-	res.Summary = strings.ReplaceAll(x.text(cmp.Or(res.Summary, before)).Ends(lastErrors), "\x00", "")
+	res.Summary = failure.Plain(x.text(cmp.Or(res.Summary, before)).Ends(lastErrors))
 }
 
 // TriedEnv is the environment of an attempt after one that failed: names and
@@ -85,6 +84,6 @@ func TriedEnv(m *mask.Masker, number int, f *failure.Failure) []string {
 	if f.Exit != 0 {
 		exit = strconv.Itoa(f.Exit)
 	}
-	message := strings.ReplaceAll(m.Text(f.Message).Ends(lastErrors), "\x00", "") // which would end the environment
+	message := failure.Plain(m.Text(f.Message).Ends(lastErrors))
 	return []string{"BIDE_ATTEMPT", strconv.Itoa(number), "BIDE_LAST_EXIT", exit, "BIDE_LAST_ERROR", message}
 }
