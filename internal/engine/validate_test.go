@@ -218,6 +218,32 @@ func TestGoalSeek(t *testing.T) {
 	}
 }
 
+// TestAGoalWhoseScoreIsUnreadable: a goal is not reached by the exit status of a check that
+// means to print a score, and prints none that can be read. A check that prints no score at
+// all is judged by its exit status.
+func TestAGoalWhoseScoreIsUnreadable(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"score: n/a":               event.Failed,
+		"Score = unknown":          event.Failed,
+		`{"result": "bad"}`:        event.Failed,
+		`{"score": null}`:          event.Failed,
+		`"score": "none"`:          event.Failed,
+		"all 12 tests have passed": event.Succeeded,
+		"scoreboard: drawn":        event.Succeeded,
+		"":                         event.Succeeded,
+		"score: 100":               event.Succeeded,
+	} {
+		b := newBench(t)
+		b.write("text", text)
+		r := b.run("commands:\n- goal_seek: {goal: g, shell: 'true', validate: {shell: 'cat text'}, max_attempts: 1}\n")
+		r.status(want)
+		if want == event.Failed && !strings.Contains(r.sum.Message, "score") {
+			t.Errorf("%s: %s", text, r.sum.Message)
+		}
+	}
+}
+
 // TestACheckThatWasCutShort: what a check printed is no score if the check was killed, or
 // if a command in it does not exist. Its plain exit status does not matter.
 func TestACheckThatWasCutShort(t *testing.T) {

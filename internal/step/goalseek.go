@@ -40,7 +40,7 @@ func (x *Executor) seek(ctx context.Context, p Place, g *workflow.GoalSeek, goal
 		if err := x.Sequence(ctx, &q, g.Do); err != nil {
 			return action.Result{}, err
 		}
-		got, err := x.measure(ctx, q, &workflow.Validate{Steps: g.Validate, Threshold: g.Threshold})
+		got, err := x.measure(ctx, q, &workflow.Validate{Steps: g.Validate, Threshold: g.Threshold}, meansScore)
 		if err != nil {
 			return action.Result{}, err
 		}

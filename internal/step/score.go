@@ -70,6 +70,14 @@ func parseScore(text string, ok, must bool) (s score, err error) {
 	return s, nil
 }
 
+// meansScore reports whether a text is meant to have a score, whether or not that can be
+// read: it is a JSON object, or has a line such as "score: n/a".
+func meansScore(text string) bool {
+	v, err := value.Parse([]byte(text))
+	_, isMap := v.(map[string]any)
+	return err == nil && isMap || scoreName().MatchString(text)
+}
+
 // percentOf reads the score of a JSON object; read is false where it has none.
 func percentOf(m map[string]any) (percent float64, read bool, err error) {
 	for _, k := range []string{"completion_percentage", "completion", "score", "percentage"} {
@@ -104,7 +112,9 @@ func percentOf(m map[string]any) (percent float64, read bool, err error) {
 const number = `(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*(\d+(?:\.\d+)?))?`
 
 var (
-	// scoreLine finds a score in a text, loneScore one that is all of it.
+	// scoreLine finds a score in a text, loneScore one that is all of it. scoreName finds the
+	// name of one, before whatever its value is.
+	scoreName = pattern.Lazy(`(?im)\bscore\b["']?[ \t]*[:=]`)
 	scoreLine = pattern.Lazy(`(?im)^.*\bscore\b\W*?[:=]?\W*?` + number)
 	loneScore = pattern.Lazy(`^\s*` + number + `\s*$`)
 )

@@ -18,7 +18,7 @@ func (x *Executor) validate(ctx context.Context, p Place, v *workflow.Validate) 
 	for n := 0; ; n++ {
 		q := p
 		q.Rounds += "%" + strconv.Itoa(n)
-		got, err := x.measure(ctx, q, v)
+		got, err := x.measure(ctx, q, v, nil)
 		if err != nil {
 			return false, err
 		}
@@ -75,8 +75,9 @@ func (x *Executor) pause(ctx context.Context, p Place, d workflow.Duration) erro
 	return x.Life.Sleep(ctx, delay)
 }
 
-// measure runs the validation's commands and reads what they found.
-func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate) (got score, err error) {
+// measure runs the validation's commands and reads what they found. needs says of what they
+// printed that it must have a score, so that the exit status is none; nil: there is no such text.
+func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate, needs func(text string) bool) (got score, err error) {
 	t, err := x.Span(ctx, &p, v.Timeout)
 	if err != nil {
 		return got, inputError("timeout: %w", err)
@@ -103,7 +104,7 @@ func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate) (
 		// The exit status of a command is a result; that of an agent says nothing.
 		// Nor does it where a part of a score is enough: it is not the whole of one.
 		_, must = v.Steps[n-1].Action.(*workflow.Claude)
-		must = must || failed == nil && 0 < v.Threshold && v.Threshold < 100
+		must = must || failed == nil && (0 < v.Threshold && v.Threshold < 100 || needs != nil && needs(text))
 	}
 	if v.ResultFile != nil {
 		name, err := v.ResultFile.Expand(x.View(ctx, &p))

@@ -271,7 +271,7 @@ func goalSeekFields() []field {
 			into: of(func(x *inlineSteps) *written { return &x.legacy })},
 		{key: "do", typ: tSteps, sample: "[{shell: make}]", doc: "the attempt",
 			into: of(func(x *inlineSteps) *written { return &x.list })},
-		{key: "validate", typ: oneOf(tText, tSteps, tRef("step")), sample: "{shell: score}", doc: "prints the score",
+		{key: "validate", typ: oneOf(tText, tSteps, tRef("step")), sample: "{shell: score}", doc: "prints the score; of a command that prints none, the exit status is the result where the threshold is 100",
 			into: of(func(x *scoring) **node { return &x.check })},
 		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100",
 			into: of(func(g *GoalSeek) *float64 { return &g.Threshold })},
