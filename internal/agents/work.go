@@ -93,7 +93,7 @@ func New(ctx context.Context, o Options) (*Map, error) {
 		Strict: file.Durability == "strict", Budgeted: file.Map.Budget != nil, Name: x.Executor.Run,
 		Stopping: func() error { return life.Stopping(ctx) },
 		Held:     func() bool { _, held := life.Held(); return held },
-		StopText: func(s policy.StopReason) string { return stopText(s, file.Policy) },
+		StopText: func(s policy.StopReason, c policy.Counts) string { return stopText(s, c, file.Policy) },
 		Failed:   func(e event.Event) { x.Tally.Causes.apply(x.Executor.Values.Mask(), e) },
 		Deciding: deciding, NotBefore: x.NotBefore,
 	}
@@ -290,13 +290,13 @@ func (x *Map) end() error {
 	case o.Stopped != nil:
 		return o.Stopped
 	case o.Stop != policy.NotStopped:
-		return &PolicyError{Reason: string(o.Stop), What: cmp.Or(x.Executor.Values.Mask().String(o.Why), stopText(o.Stop, x.Executor.File.Policy)), Counts: x.Tally.Items}
+		return &PolicyError{Reason: string(o.Stop), What: cmp.Or(x.Executor.Values.Mask().String(o.Why), stopText(o.Stop, c, x.Executor.File.Policy)), Counts: x.Tally.Items}
 	}
 	return nil
 }
 
-func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
-	return s.Text(ep.MaxFailures, ep.FailureThreshold)
+func stopText(s policy.StopReason, c policy.Counts, ep workflow.ErrorPolicy) string {
+	return s.Text(c.FailedForGood, ep.MaxFailures, ep.FailureThreshold)
 }
 
 // PolicyError is a map that its error policy stopped.

@@ -292,7 +292,7 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 	}
 	facts = append(facts, shown(v.Show, now)...)
 	if v.Stop != policy.NotStopped {
-		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: "the map stops: " + v.Stop.Text(c.cfg.MaxFailures, *cmp.Or(c.cfg.FailureThreshold, new(float64)))})
+		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: "the map stops: " + v.Stop.Text(c.m.Counts().FailedForGood, c.cfg.MaxFailures, *cmp.Or(c.cfg.FailureThreshold, new(float64)))})
 	}
 	return facts
 }

@@ -47,8 +47,9 @@ type Options struct {
 	// HoldChanged, if not nil, is called when a hold has changed as somebody asked for it,
 	// or as [Map.QueueRed] and [Map.QueueGreen] told.
 	HoldChanged func()
-	// StopText puts the reason of a policy that stopped the map in words.
-	StopText func(policy.StopReason) string
+	// StopText puts the reason of a policy that stopped the map in words, with what it has
+	// counted until then.
+	StopText func(policy.StopReason, policy.Counts) string
 	// NotBefore, if not nil, gives the time before which the nth item to start, from 0, does
 	// not; the zero time is none.
 	NotBefore func(n int) time.Time

@@ -91,11 +91,12 @@ const (
 	ByCanary StopReason = "canary"
 )
 
-// Text says why, for people. A word of the driver's own is as it is.
-func (r StopReason) Text(maxFailures int, threshold float64) string {
+// Text says why, for people, of a map of which so many items have failed for good: after a
+// resume they may be more than maxFailures. A word of the driver's own is as it is.
+func (r StopReason) Text(failed, maxFailures int, threshold float64) string {
 	switch r {
 	case ByMaxFailures:
-		return fmt.Sprintf("%s %s failed for good (max_failures: %d)", diag.Count(maxFailures, "item"), diag.Plural(maxFailures, "has", "have"), maxFailures)
+		return fmt.Sprintf("%s %s failed for good (max_failures: %d)", diag.Count(failed, "item"), diag.Plural(failed, "has", "have"), maxFailures)
 	case ByFailureThreshold:
 		return fmt.Sprintf("the rate of failed items has reached %.4g (failure_threshold)", threshold)
 	case ByFirstFailure:
