@@ -50,9 +50,11 @@ type letterFlags struct {
 	filter string
 	items  []string
 	older  string
+	set    *pflag.FlagSet
 }
 
 func (f *letterFlags) register(fs *pflag.FlagSet) {
+	f.set = fs
 	fs.StringVar(&f.filter, "filter", "", "only those for which this expression is true; see bide dlq --help")
 	fs.StringArrayVar(&f.items, "item", nil, "only this item, by its id, what it is called in lists, or its index (from 0); may be given several times")
 	fs.StringVar(&f.older, "older-than", "", "only those that are at least this old, as in 2d")
@@ -69,12 +71,14 @@ func (f *letterFlags) parse() (letterFilter, error) {
 	out := letterFilter{ids: slices.Clone(f.items)}
 	var errs []error
 	var err error
-	if f.filter != "" {
+	if f.set.Changed("filter") && strings.TrimSpace(f.filter) == "" { // a variable that nothing set selects all
+		errs = append(errs, errors.New("--filter is empty: write a condition, or leave it out for all dead letters"))
+	} else if f.filter != "" {
 		if out.expr, err = expr.Parse(f.filter); err != nil {
 			errs = append(errs, fmt.Errorf("--filter: %w", err))
 		}
 	}
-	if f.older != "" {
+	if f.set.Changed("older-than") {
 		if out.older, err = duration.Parse(f.older); err != nil {
 			errs = append(errs, fmt.Errorf("--older-than: %w", err))
 		}
@@ -309,6 +313,9 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	filter, err := o.letters.parse()
 	if err != nil {
 		return err
+	}
+	if o.edited == "" && o.letters.set.Changed("data") {
+		return usagef("--data is empty: name a JSON file, or - for standard input")
 	}
 	opt, err := o.options()
 	if err != nil {

@@ -39,6 +39,7 @@ type letterInfo struct {
 	Branch        string          `json:"branch,omitempty"`
 	Log           string          `json:"log,omitempty"`
 	Eligible      bool            `json:"eligible"`
+	RetriesEnded  string          `json:"retries_ended,omitempty"` // why, of the item's own retries
 
 	place int // of the item in the list, from 1
 	last  mapper.Letter
@@ -58,7 +59,7 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 	if n := len(l.History); n > 0 { // the last is the letter, whose data has the exit status in older journals only
 		i.Label, i.ExitCode = l.History[n-1].Label, cmp.Or(x.ExitCode, l.History[n-1].ExitCode)
 	}
-	i.Worktree, i.Branch, i.Log, i.Eligible = x.Worktree, x.Branch, x.Log, x.Eligible
+	i.Worktree, i.Branch, i.Log, i.Eligible, i.RetriesEnded = x.Worktree, x.Branch, x.Log, x.Eligible, x.RetriesEnded
 	if len(l.Item) == 0 {
 		i.Data = json.RawMessage("null")
 	}

@@ -87,6 +87,7 @@ type failedAttempt struct {
 	Branch     string     `json:"branch,omitempty"`
 	Log        string     `json:"log,omitempty"`
 	shown      string     // the name of the step for a person
+	ended      string     // why the retries ended, for a person
 }
 
 func failureOf(e event.Event) failedAttempt {
@@ -102,6 +103,7 @@ func failureOf(e event.Event) failedAttempt {
 		f.Worktree, f.Branch, f.Log = l.Worktree, l.Branch, l.Log
 		f.Step, f.StepLabel = cmp.Or(f.Step, l.Step), l.StepLabel
 	}
+	f.ended = event.RetriesEnded(cmp.Or(l.RetriesEnded, e.Status))
 	return f
 }
 
@@ -339,6 +341,9 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 				b.WriteString(p.dim(strings.Join(lines, "\n")) + "\n")
 			}
 		}
+		if f.ended != "" {
+			line("  no retry: %s", f.ended)
+		}
 	case event.RetryScheduled:
 		line("  try %d follows in %s", f.Attempt+1, millis(f.DelayMS))
 	case event.ItemRetry:
@@ -355,6 +360,9 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 	case event.ItemFinished:
 		if f.Status == event.DeadLettered {
 			line("attempt %d at the item failed for good: %s", f.Attempt, f.text())
+			if f.ended != "" {
+				line("no retry of the item: %s", f.ended)
+			}
 			return
 		}
 		line("attempt %d: %s %s", f.Attempt, words(f.Status), f.text())

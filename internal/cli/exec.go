@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
@@ -559,21 +560,9 @@ func unprinted(err error) string {
 
 // gaveUp says why no further attempt follows; "" if the number of attempts says it.
 func gaveUp(r driver.Reason) string {
-	switch r {
-	case driver.ReasonAttempts:
+	why := event.GaveUp(r, func(name string) string { return "--" + strings.ReplaceAll(name, "_", "-") })
+	if why == "" {
 		return ""
-	case driver.ReasonNotRetryable:
-		return ": this failure is not retried"
-	case driver.ReasonAborted:
-		return ": --abort-on names this failure"
-	case driver.ReasonBudget:
-		return ": the next delay would exceed --budget"
-	case driver.ReasonDeadline:
-		return ": no time is left before --deadline"
-	case driver.ReasonCircuitOpen:
-		return ": the circuit breaker is open"
-	case driver.ReasonRetryAfter:
-		return ": it was asked to wait for longer than is allowed"
 	}
-	return ": " + r.Err().Error()
+	return ": " + why
 }

@@ -139,6 +139,9 @@ type Letter struct {
 	StepLabel     string    `json:"step_label,omitempty"`
 	ExitCode      int       `json:"exit_code,omitempty"`
 	Eligible      bool      `json:"eligible"` // to be run again
+	// RetriesEnded is the [driver.Reason] for which the retries of the item allow no further
+	// attempt; "" where it has no retries of its own.
+	RetriesEnded string `json:"retries_ended,omitempty"`
 }
 
 // beside is a letter without what its fact says itself: class, message, exit status, when the
@@ -324,7 +327,7 @@ func (x *Map) stopText(r policy.StopReason) string {
 	if x.StopText == nil {
 		return string(r)
 	}
-	return x.StopText(r)
+	return x.StopText(r, x.machine.Counts())
 }
 
 // failedForGood completes the fact of an item that gets no further attempt.
@@ -366,6 +369,8 @@ func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) *Letter {
 	if v.Fate == policy.ItemRetry {
 		wait := v.Wait
 		l.Wait = &wait
+	} else if v.Reason.Exhausted() {
+		l.RetriesEnded = v.Reason.String()
 	}
 	if x.Recorder.Detailed() {
 		fact.Data = step.Data(l.beside())

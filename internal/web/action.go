@@ -183,6 +183,9 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 			}
 			filter = fmt.Sprintf("group == %q", g)
 		}
+		if form.Has("filter") && strings.TrimSpace(filter) == "" {
+			return nil, nil, &status{http.StatusBadRequest, "The filter is empty.", "Write it as in: class == \"timeout\" && attempts > 2"}
+		}
 		if filter != "" {
 			if _, err := expr.Parse(filter); err != nil {
 				return nil, nil, &status{http.StatusBadRequest, "The filter cannot be read: " + err.Error(), "Write it as in: class == \"timeout\" && attempts > 2"}

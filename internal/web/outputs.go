@@ -35,6 +35,9 @@ type tried struct {
 	Prompt      output // what an agent was sent; without a name where that was not kept
 }
 
+// NoRetry says why no retry followed; "" if one did, or the number of attempts says it.
+func (t tried) NoRetry() string { return event.RetriesEnded(t.Event.Status) }
+
 // output is what an attempt wrote to one stream.
 type output struct {
 	Name   string // stdout, stderr, agent, output, value

@@ -57,7 +57,8 @@ type itemBody struct {
 // itemEvent is one line of an item's history.
 type itemEvent struct {
 	event.Event
-	Text string
+	Text    string
+	NoRetry string // of the item's own retries, why they ended
 }
 
 // itemTry is one attempt at an item with those of its steps.
@@ -337,6 +338,7 @@ func (b *itemBody) take(e event.Event, names map[string]string) {
 		b.Letter = nil
 		if e.Status == event.DeadLettered {
 			line.Text = "failed for good: it is a dead letter"
+			line.NoRetry = event.RetriesEnded(retriesEnded(e))
 			b.Letter = &line
 		}
 		b.result(e)
@@ -369,6 +371,15 @@ func (b *itemBody) take(e event.Event, names map[string]string) {
 		return
 	}
 	b.Events = append(b.Events, line)
+}
+
+// retriesEnded is the reason that a dead letter has for the end of the item's own retries.
+func retriesEnded(e event.Event) string {
+	var l mapper.Letter
+	if json.Unmarshal(e.Data, &l) != nil {
+		return "" // it tells of none
+	}
+	return l.RetriesEnded
 }
 
 // result takes what an item_finished carries.

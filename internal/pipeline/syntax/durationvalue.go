@@ -47,6 +47,10 @@ func (p *parser) duration(example func() string) (DurationValue, bool) {
 			p.take()
 			return DurationValue{t.span(), d, text}, true
 		}
+		if _, err := duration.Parse(text); err == nil {
+			p.errorTok(CodeDuration, "the duration %s is too large", quote(text)).Suggest("write at most %dd", math.MaxInt64/int64(24*time.Hour))
+			break
+		}
 		p.errorTok(CodeDuration, "%s is not a duration", quote(text)).Suggest("%s", durationHint(text, example()))
 	case tInt, tFloat:
 		next := p.peek(1)
