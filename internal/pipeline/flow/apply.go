@@ -21,7 +21,7 @@ func (fr *frame) apply(i int32, n *plan.Node) (any, error) {
 		if inner.Pure {
 			return fr.each(ctx, n, items)
 		}
-		return fr.elements(ctx, s, items, attempt)
+		return fr.elements(ctx, i, items, attempt)
 	}
 	if s.plain {
 		return act(fr.ctx, 1)
@@ -65,10 +65,11 @@ func (fr *frame) combine(n *plan.Node, items, results []any) (any, error) {
 // one after another where the first results may make the others needless. Every
 // element is brought to its end, whatever becomes of the others, so that a
 // resumed run has only the failed ones to do.
-func (fr *frame) elements(ctx context.Context, s *site, items []any, attempt int) (any, error) {
+func (fr *frame) elements(ctx context.Context, at int32, items []any, attempt int) (any, error) {
+	s := fr.fn.sites[at]
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &application{fr: fr, s: s, ctx: ctx, stop: cancel, items: items, attempt: attempt, until: s.node.Call.Each.Until,
+	a := &application{fr: fr, at: at, s: s, ctx: ctx, stop: cancel, items: items, attempt: attempt, until: s.node.Call.Each.Until,
 		results: make([]any, len(items)), ordered: fr.x.f.funcs[s.node.Call.Fn].ordered}
 	a.spawn(func() { a.work(nil) })
 	a.workers.wait(fr.x.f.clock)
@@ -81,6 +82,7 @@ func (fr *frame) elements(ctx context.Context, s *site, items []any, attempt int
 // application is one attempt to apply a function to all elements.
 type application struct {
 	fr      *frame
+	at      int32 // its node in fr
 	s       *site
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -223,10 +225,11 @@ func (a *application) relay() {
 }
 
 // pass says that an element has its place at a limit, or waits for something
-// else: the next may begin.
-func (a *application) pass(i int) {
+// else: the next may begin. It reports whether one is going to, before what is around
+// them.
+func (a *application) pass(i int) (more bool) {
 	if !a.ordered && a.until == nil {
-		return
+		return false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,6 +237,7 @@ func (a *application) pass(i int) {
 		a.held = 0
 		a.relay()
 	}
+	return a.held != 0 && a.until == nil || a.spare && a.next < len(a.items)
 }
 
 // failure is the error of the application: of one element, or of several. An

@@ -54,12 +54,26 @@ func TestOrder(t *testing.T) {
 		{"a = Do(\"0\") with concurrency: 1, priority: low\nb = Do(\"1\") with concurrency: 1\nc = Do(\"2\") with concurrency: 1, priority: critical\nd = Do(\"3\") with concurrency: 1, priority: critical\nout a", "2310"},
 		{`xs = map(["0", "1", "2", "3", "4", "5", "6"], (x) => Do(x) with concurrency: 1)` + "\nout xs", "0123456"},
 		{`xs = map(["0", "1", "2", "3", "4", "5", "6"], (x) => Do(if (x == "9") "?" else x) with concurrency: 1, retry: 2)` + "\nout xs", "0123456"},
+		{`xs = map(["a", "b", "c"], (x) => map(["0", "1", "2"], (y) => Do(x + y) with concurrency: 1))` + "\nout xs", "a0a1a2b0b1b2c0c1c2"},
+		{`xs = map(["a", "b", "c"], (x) => Do(x + "0") with concurrency: 1 + Do(x + "1") with concurrency: 1)` + "\nout xs", "a0a1b0b1c0c1"},
+		{`xs = map(["a", "b"], (x) => map(["0", "1"], (y) => map(["p", "q"], (z) => Do(x + y + z) with concurrency: 1)))` + "\nout xs", "a0pa0qa1pa1qb0pb0qb1pb1q"},
+		{`a = Same("a")
+b = Same("b")
+xs = map([a + b, b + a, a + a, b + b], (x) => Do(a + b + x) with concurrency: 1)` + "\nout xs", "abababbaabaaabbb"},
+		// A map begins as early as what is most urgent in it.
+		{`lo = map(["u", "v"], (p) => Do(p) with concurrency: 1, priority: background)
+xs = map(["a", "b"], (p) => map(["0", "1"], (q) => Do(p + q) with concurrency: 1, priority: high))
+cr = map(["c"], (p) => Do(p) with concurrency: 1, priority: critical)
+out xs`, "ca0a1b0b1uv"},
+		{`lo = map(["u"], (p) => Do(p) with concurrency: 1, priority: low)
+no = Do("n") with concurrency: 1
+out no`, "nu"},
 	}
 	for _, c := range cases {
 		for range 20 {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{name: "Do", do: taking(time.Second)}
-				if _, err := once(t, flow.Options{}, c.src, s); err != nil {
+				if _, err := once(t, flow.Options{}, c.src, s, &script{name: "Same", do: taking(0)}); err != nil {
 					t.Fatal(err)
 				}
 				if got := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.args), " ", ""), "[]"); got != c.want {
@@ -169,4 +183,33 @@ func stackOf(err error) string {
 		return string(p.Stack)
 	}
 	return ""
+}
+
+// TestOrderedListsEnd checks that lists whose calls begin in order, and what is around
+// them, wait for nobody who waits for them.
+func TestOrderedListsEnd(t *testing.T) {
+	many := "[" + strings.Repeat(`"m", `, 3000) + `"m"]`
+	for _, c := range []struct {
+		src   string
+		calls int
+	}{
+		{"l = Do(\"l\") with lazy: true\nxs = map([\"0\", \"1\", \"2\"], (x) => Do(x + l) with concurrency: 1)\nout xs", 4},
+		{"l = map([\"p\", \"q\"], (y) => Do(y) with concurrency: 1) with lazy: true\nxs = map([\"0\", \"1\"], (x) => map(l, (y) => Do(x + y) with concurrency: 1))\nout xs", 6},
+		{"xs = map([\"0\", \"1\"], (x) => filter([\"a\", \"b\"], (y) => Do(x + y) with concurrency: 1 == \"0a\"))\nout xs", 4},
+		{"xs = map([\"0\", \"1\"], (x) => any([\"a\", \"b\", \"c\"], (y) => Do(x + y) with concurrency: 1 == x + \"b\"))\nout xs", 4},
+		{"xs = map([\"0\", \"1\", \"2\"], (x) => map(" + many + ", (y) => Do(x + y) with concurrency: 7))\nn = Do(\"n\")\nout xs\nout n", 3*3001 + 1},
+		{"xs = map([\"0\", \"1\", \"2\"], (x) => if (x == \"1\") map([\"a\", \"b\"], (y) => Do(y) with concurrency: 1) else [Do(x) with concurrency: 1])\nout xs", 4},
+		{"xs = map([\"0\", \"1\"], (x) => map([\"a\", \"b\"], (y) => Do(x + y) with concurrency: 1, retry: 2, delay: 1s, fallback: Do(\"f\" + y) with concurrency: 1)) with timeout: 1h, retry: 1\nout xs", 4},
+		{"e = map([\"x\"], (x) => Do(x) with concurrency: 1)\nxs = map([\"0\", \"1\"], (x) => map(e, (y) => Do(x + y + list-first(e)) with concurrency: 1))\nout xs", 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{name: "Do", do: taking(time.Second)}
+			if _, err := once(t, flow.Options{}, c.src, s); err != nil {
+				t.Errorf("%.200s: %v", c.src, err)
+			}
+			if len(s.args) != c.calls {
+				t.Errorf("%.200s: %d calls, not %d", c.src, len(s.args), c.calls)
+			}
+		})
+	}
 }

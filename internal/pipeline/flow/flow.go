@@ -74,6 +74,7 @@ type function struct {
 	line   []computed // see lineOf
 	// ordered: calls in it go through limits, those in functions inside it too.
 	ordered bool
+	rank    int // of the most urgent call in it; that of any other where there is none
 }
 
 // once is the policy of a call without options.
@@ -87,6 +88,7 @@ type site struct {
 	plain    bool   // no options: one attempt
 	direct   bool   // nothing comes before the first attempt, or after its success
 	priority int
+	rank     int // its place among what is ready: of a list, that of the most urgent call in it
 	policy   *retry.Policy
 	limits   limit.Set // its own, and the one of all attempts
 	nests    bool      // what it calls may call modules of this run
@@ -143,6 +145,7 @@ func (fn *function) given(i int32) bool {
 // prepare finds the sites of a function and what of it may wait.
 func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 	f.findSlow(fn)
+	fn.rank = noOptions.Priority
 	fn.sites = make([]*site, len(fn.Nodes))
 	calls := 0
 	for i := range fn.Nodes {
@@ -181,7 +184,12 @@ func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 			}
 		}
 		s.direct = s.plain && !s.limited() || !s.plain && s.first()
-		fn.sites[i] = s
+		if s.rank = s.priority; n.Op == plan.Apply && s.rank == noOptions.Priority {
+			s.rank = f.funcs[n.Call.Fn].rank
+		}
+		if fn.sites[i] = s; len(all) == 1 || s.rank > fn.rank {
+			fn.rank = s.rank
+		}
 		fn.ordered = fn.ordered || s.limited() || n.Op == plan.Apply && f.funcs[n.Call.Fn].ordered
 	}
 	return errors.Join(problems...)

@@ -223,7 +223,7 @@ func (fr *frame) ahead(list []int32) {
 		return
 	}
 	for _, i := range list {
-		if fr.slots[i].state.Load()&(claimed|done) != 0 {
+		if fr.slots[i].state.Load()&(claimed|done) != 0 || fr.atHand(i) {
 			continue
 		}
 		switch {
@@ -308,8 +308,9 @@ func (fr *frame) fromOuter(i int32) (any, error) {
 	o := fr.outer
 	s := &o.slots[i]
 	if s.state.Load()&done == 0 {
-		if o.fn.slow[i] || o.unready(i) {
+		if !o.atHand(i) && (o.fn.slow[i] || o.unready(i)) {
 			o.spawn(func() { _, _ = o.need(i) })
+			fr.yield()
 			if o.await(fr.ctx, i); s.state.Load()&done == 0 {
 				return nil, fr.x.stopping(fr.ctx)
 			}
@@ -317,6 +318,13 @@ func (fr *frame) fromOuter(i int32) (any, error) {
 		return o.need(i)
 	}
 	return s.v, s.err
+}
+
+// atHand reports whether nobody has to wait for the value of a node: it has one, or takes
+// that of the function around, which has it.
+func (fr *frame) atHand(i int32) bool {
+	n := &fr.fn.Nodes[i]
+	return fr.slots[i].state.Load()&done != 0 || n.Op == plan.Outer && fr.outer.atHand(n.Index)
 }
 
 // unready reports whether a node that takes no time itself may have to wait for

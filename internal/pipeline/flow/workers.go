@@ -3,6 +3,8 @@ package flow
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/bide-dev/bide/internal/pipeline/plan"
 )
 
 // workers are the goroutines that compute what may have to wait in a frame. What is
@@ -11,9 +13,9 @@ import (
 // next. So a call that takes no time costs no goroutine, one that waits costs
 // one, and all begin in order.
 //
-// A call that has to go through a limit is held until it has its place there:
-// until then nobody takes another, so that who stands first in the queue is
-// first at the limit too.
+// A call that has to go through a limit is held until it has its place there, and a
+// list of them until all have, or as many as are in work at once: until then nobody takes
+// another, so that who stands first in the queue is first at the limit too.
 type workers struct {
 	waiting atomic.Int32 // how long the queue is
 
@@ -94,32 +96,41 @@ func (fr *frame) start(nodes ...int32) {
 // pass says that a call has its place at its limits, or needs none any more:
 // the next may be taken.
 func (fr *frame) pass(i int32) {
+	fr.release(i)
+	fr.yield()
+}
+
+// release has the next taken after a node.
+func (fr *frame) release(i int32) {
 	c := &fr.workers
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.held == i+1 {
 		c.held = 0
 		fr.relay()
 	}
-	c.mu.Unlock()
-	fr.yield()
 }
 
-// yield says that an element may have to wait now: the next may begin.
+// yield says that an element may have to wait now: the next may begin. What is ready
+// in the element begins before that, and the elements of a list in it.
 func (fr *frame) yield() {
 	for f := fr; f != nil && f.app != nil; f = f.app.fr {
-		f.app.pass(f.element)
+		if f.workers.waiting.Load() > 0 || f.app.pass(f.element) {
+			return
+		}
+		f.app.fr.release(f.app.at)
 	}
 }
 
-// ordered reports whether a node is a call that goes through a limit.
+// ordered reports whether a node is a call that goes through a limit, or a list of such.
 func (fr *frame) ordered(i int32) bool {
 	s := fr.fn.sites[i]
-	return s != nil && s.limited()
+	return s != nil && (s.limited() || s.node.Op == plan.Apply && fr.x.f.funcs[s.node.Call.Fn].ordered)
 }
 
 func (fr *frame) priority(i int32) int {
 	if s := fr.fn.sites[i]; s != nil {
-		return s.priority
+		return s.rank
 	}
 	return noOptions.Priority
 }
