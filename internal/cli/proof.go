@@ -78,13 +78,16 @@ func (o *proofOptions) run(ctx context.Context) error {
 		}
 		problems := []proof.Problem{}
 		if o.verify {
+			problems = []proof.Problem{}
 			repo, err := worktree.Open(ctx, cmp.Or(o.dir, r.Header().Dir))
 			if err != nil {
 				return err
 			}
-			if problems, err = proof.Verify(ctx, repo, p); err != nil {
+			found, err := proof.Verify(ctx, repo, p)
+			if err != nil {
 				return err
 			}
+			problems = append(problems, found...)
 		}
 		if err := o.print(p, problems, r.Header()); err != nil {
 			return err

@@ -249,7 +249,7 @@ func (v *verifier) evidence(it *Item) error {
 		if c.File == "" {
 			continue
 		}
-		text, err := os.ReadFile(c.File)
+		text, err := readFile(c.File)
 		if err != nil {
 			v.say(it, "what the check %q printed cannot be read: %v", c.Check, err)
 			continue
@@ -259,6 +259,19 @@ func (v *verifier) evidence(it *Item) error {
 		}
 	}
 	return nil
+}
+
+// readFile reads a file, and nothing that is no file: to open a pipe that somebody has put in
+// its place takes until somebody writes to it.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	return os.ReadFile(name)
 }
 
 // merge holds the merge of an item against the history.
