@@ -89,6 +89,9 @@ func Register[In, Out any](name string, fn func(context.Context, In) (Out, error
 // its name, a name used before, types that no pipeline has.
 func Add[In, Out any](r *Registry, name string, fn func(context.Context, In) (Out, error), options ...Option) error {
 	var problems []error
+	if r == nil {
+		problems = append(problems, errNilRegistry)
+	}
 	if err := module.CheckName(name); err != nil {
 		problems = append(problems, err)
 	}

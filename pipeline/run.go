@@ -58,6 +58,7 @@ type CompileOption func(*compileOptions)
 
 type compileOptions struct {
 	registry *Registry
+	problems []error
 	shared   flow.SharedOptions
 }
 
@@ -70,7 +71,13 @@ func CacheDir(dir string) CompileOption { return func(o *compileOptions) { o.sha
 
 // MaxParallel bounds the attempts that are made at once, over all calls of all
 // runs; waits do not count. n must be positive. Without it there is no bound.
-func MaxParallel(n int) CompileOption { return func(o *compileOptions) { o.shared.MaxParallel = n } }
+func MaxParallel(n int) CompileOption {
+	return func(o *compileOptions) {
+		if o.shared.MaxParallel = n; n < 1 {
+			o.problems = append(o.problems, fmt.Errorf("pipeline: MaxParallel is %d; it must be positive", n))
+		}
+	}
+}
 
 // Compile checks a source. name is what messages call it. The pipeline can call
 // the standard library and the modules registered when it is compiled. The error
@@ -80,13 +87,17 @@ func Compile(name string, source []byte, options ...CompileOption) (*Pipeline, e
 	for _, set := range options {
 		set(&o)
 	}
-	if o.shared.MaxParallel < 0 {
-		return nil, fmt.Errorf("pipeline: MaxParallel is %d; it must be positive", o.shared.MaxParallel)
+	if err := errors.Join(o.problems...); err != nil {
+		return nil, err
+	}
+	if o.registry == nil {
+		return nil, errNilRegistry
 	}
 	env, err := check.NewEnv(o.registry.Modules()...)
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
+	env.NoMachine, env.NoDisk = true, o.shared.CacheDir == ""
 	f, problems := syntax.Parse(name, source)
 	program, found := check.Check(f, env)
 	problems = append(problems, found...)
@@ -95,6 +106,9 @@ func Compile(name string, source []byte, options ...CompileOption) (*Pipeline, e
 		return nil, sourceError(problems)
 	}
 	pl, err := plan.New(program)
+	if list, ok := err.(diag.List); ok {
+		return nil, sourceError(list)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
@@ -125,12 +139,22 @@ func split(list diag.List) (problems, warnings []Problem) {
 
 // Warnings are what is suspicious about the source: a delay without retries, a
 // deadline that is too short for them.
-func (p *Pipeline) Warnings() []Problem { return append([]Problem(nil), p.warnings...) }
+func (p *Pipeline) Warnings() []Problem {
+	if p == nil {
+		return nil
+	}
+	return append([]Problem(nil), p.warnings...)
+}
 
 // Hash names what the pipeline does: the same for the same graph, literals,
 // options and module versions, whatever the layout, comments and names of
-// variables.
-func (p *Pipeline) Hash() string { return p.plan.Hash() }
+// variables. It is "" for one that Compile did not make.
+func (p *Pipeline) Hash() string {
+	if p == nil || p.plan == nil {
+		return ""
+	}
+	return p.plan.Hash()
+}
 
 // RunOption changes how one run goes.
 type RunOption func(*flow.Options)
@@ -139,9 +163,21 @@ type RunOption func(*flow.Options)
 // need the failed value comes to its end.
 func FailFast() RunOption { return func(o *flow.Options) { o.FailFast = true } }
 
-// Observe tells f what happens to every call. f is called by many goroutines at
+// Observe tells f, if it is not nil, what happens to every call. f is called by many goroutines at
 // once and must not block for long.
-func Observe(f func(Event)) RunOption { return func(o *flow.Options) { o.Watcher = observer(f) } }
+func Observe(f func(Event)) RunOption {
+	return func(o *flow.Options) {
+		if f != nil {
+			o.Watcher = observer(f)
+		}
+	}
+}
+
+var (
+	errUnmade      = errors.New("pipeline: the pipeline is nil or was not made; make it with Compile")
+	errNilContext  = errors.New("pipeline: the context is nil")
+	errNilRegistry = errors.New("pipeline: the registry is nil")
+)
 
 // Run takes the pipeline to its outputs. inputs are Go values by the names of
 // the inputs: strings, numbers, bools, and slices, maps, pointers and structs
@@ -153,6 +189,12 @@ func Observe(f func(Event)) RunOption { return func(o *flow.Options) { o.Watcher
 // the error, which is a *[RunError]. The end of ctx ends the run; then the error
 // wraps its cause.
 func (p *Pipeline) Run(ctx context.Context, inputs map[string]any, options ...RunOption) (map[string]any, error) {
+	switch {
+	case p == nil || p.plan == nil:
+		return nil, errUnmade
+	case ctx == nil:
+		return nil, errNilContext
+	}
 	var opt flow.Options
 	for _, set := range options {
 		set(&opt)

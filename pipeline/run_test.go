@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -228,7 +229,80 @@ func TestNamedLimitsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := pipeline.Compile("a.cst", []byte("out a = Twice(2) with limits: \"gpu\"\n"), pipeline.Modules(&modules))
-	if err == nil || !strings.Contains(err.Error(), "a.cst:1:9") || !strings.Contains(err.Error(), "use concurrency or throttle") {
+	if err == nil || !strings.Contains(err.Error(), "a.cst:1:23") || !strings.Contains(err.Error(), "use concurrency or throttle") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What was not made, and what is nil, is an error that says so.
+func TestWhatIsNil(t *testing.T) {
+	var reg pipeline.Registry
+	p, err := pipeline.Compile("a.cst", []byte("a = trim(\" x \")\nout a\n"), pipeline.Modules(&reg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none context.Context
+	if _, err := p.Run(none, nil); err == nil || err.Error() != "pipeline: the context is nil" {
+		t.Errorf("a nil context: %v", err)
+	}
+	if out, err := p.Run(t.Context(), nil, pipeline.Observe(nil)); err != nil || out["a"] != "x" {
+		t.Errorf("a nil observer: %v, %v", out, err)
+	}
+	for name, p := range map[string]*pipeline.Pipeline{"nil": nil, "zero": {}} {
+		if _, err := p.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "make it with Compile") {
+			t.Errorf("the %s pipeline: %v", name, err)
+		}
+		if p.Hash() != "" || p.Warnings() != nil {
+			t.Errorf("the %s pipeline has the hash %q and the warnings %v", name, p.Hash(), p.Warnings())
+		}
+	}
+	if _, err := pipeline.Compile("a.cst", nil, pipeline.Modules(nil)); err == nil || err.Error() != "pipeline: the registry is nil" {
+		t.Errorf("Compile with a nil registry: %v", err)
+	}
+	if err := pipeline.Add[string, string](nil, "A", nil); err == nil || !strings.Contains(err.Error(), "the registry is nil") || !strings.Contains(err.Error(), "the function is nil") {
+		t.Errorf("Add to a nil registry: %v", err)
+	}
+	for _, n := range []int{0, -1} {
+		if _, err := pipeline.Compile("a.cst", []byte("out a = 1"), pipeline.MaxParallel(n)); err == nil || err.Error() != fmt.Sprintf("pipeline: MaxParallel is %d; it must be positive", n) {
+			t.Errorf("MaxParallel(%d): %v", n, err)
+		}
+	}
+}
+
+// A source that cannot be run is a *SourceError with all that is wrong, and what a Go
+// program does not have is among it.
+func TestAllThatIsWrong(t *testing.T) {
+	var reg pipeline.Registry
+	if err := pipeline.Add(&reg, "Do", func(_ context.Context, s string) (string, error) { return s, nil }); err != nil {
+		t.Fatal(err)
+	}
+	const src = `a = Do("x") with limits: "gpu, cpu"
+b = Do("y") with cache: 1h, cache_backend: "disk"
+c = Nope(1)
+out a
+out b
+`
+	for _, c := range []struct {
+		src  string
+		want []string
+		opt  []pipeline.CompileOption
+	}{
+		{src, []string{"1:18 no-machine", "2:29 no-disk", "3:5 E002"}, nil},
+		{src, []string{"1:18 no-machine", "3:5 E002"}, []pipeline.CompileOption{pipeline.CacheDir(t.TempDir())}},
+		{"a = Do(\"x\") with until: (x) => Do(x) == \"y\", retry: 1\nout a\n", []string{"1:5 until-calls"}, nil},
+	} {
+		_, err := pipeline.Compile("a.cst", []byte(c.src), append(c.opt, pipeline.Modules(&reg))...)
+		var source *pipeline.SourceError
+		if !errors.As(err, &source) {
+			t.Errorf("%s: %v", c.src, err)
+			continue
+		}
+		var got []string
+		for _, p := range source.Problems {
+			got = append(got, fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Code))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.src, got, c.want)
+		}
 	}
 }

@@ -149,7 +149,11 @@ func Load(path, manifest string, read func(string) ([]byte, error)) (*Pipeline, 
 	if program == nil || problems.HasErrors() {
 		return p, problems
 	}
-	if p.Plan, err = plan.New(program); err != nil {
+	p.Plan, err = plan.New(program)
+	if list, ok := err.(diag.List); ok {
+		return p, append(problems, list...)
+	}
+	if err != nil {
 		problems.Errorf(diag.Pos{File: path}, "unsupported", "%v", err)
 	}
 	return p, problems

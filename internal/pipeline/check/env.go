@@ -33,6 +33,9 @@ type Env struct {
 	// NoManifest is the path of the manifest that was looked for and is not
 	// there; "" if there is one. Messages about unknown functions name it.
 	NoManifest string
+	// NoMachine: there are no named limits of a machine, and NoDisk: no directory for a
+	// cache on disk, as in a Go program.
+	NoMachine, NoDisk bool
 	// Wrong are modules that are declared, with problems that are told there. A call of
 	// one has no further problem.
 	Wrong []string

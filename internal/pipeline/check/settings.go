@@ -222,7 +222,9 @@ func (s *settings) backend(x *syntax.Option, v *syntax.StringValue) {
 			Suggestion = diag.DidYouMean(v.Value, words)
 		return
 	}
-	s.o.Backend = v.Value
+	if s.o.Backend = v.Value; v.Value == "disk" && s.c.env.NoDisk && s.has(syntax.OptCache) {
+		s.c.errorf(x, "no-disk", "there is no directory for a cache on disk here").Suggest("write cache_backend: \"memory\"")
+	}
 }
 
 // LimitNames are the names of limits in the value of the option limits.
@@ -233,6 +235,10 @@ func LimitNames(v *syntax.StringValue) []string {
 // named takes the names of limits of the machine. Whether it has them is for whoever runs the
 // program to say.
 func (s *settings) named(x *syntax.Option, v *syntax.StringValue) {
+	if s.c.env.NoMachine {
+		s.c.errorf(x, "no-machine", "named limits are those of a machine, and a Go program has none").Suggest("use concurrency or throttle")
+		return
+	}
 	for _, name := range LimitNames(v) {
 		switch {
 		case name == "":

@@ -179,9 +179,6 @@ func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 			if err := s.options(index, shared); err != nil {
 				problems = append(problems, err)
 			}
-			if u := n.Call.Until; u >= 0 && !f.plan.Funcs[u].Pure {
-				problems = append(problems, s.problem("until", errUntilCalls))
-			}
 		}
 		s.direct = s.plain && !s.limited() || !s.plain && s.first()
 		if s.rank = s.priority; n.Op == plan.Apply && s.rank == noOptions.Priority {

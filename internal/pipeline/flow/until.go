@@ -2,15 +2,11 @@ package flow
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
 
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
-
-// errUntilCalls refuses an `until` that would make calls of its own.
-var errUntilCalls = errors.New("a condition on a value makes no calls; call before, and use the result in it")
 
 // unmet is the failure of an attempt whose value the call's `until` does not
 // accept; nil where it accepts it or there is none.

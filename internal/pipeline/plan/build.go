@@ -3,13 +3,15 @@ package plan
 import (
 	"sync"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/value"
 )
 
 // New makes the plan of a checked pipeline. The error lists what was accepted
-// for compatibility only and cannot be run.
+// for compatibility only and cannot be run, or it is a diag.List of what only the plan
+// shows to be wrong.
 func New(program *check.Program) (_ *Plan, err error) {
 	defer syntax.Recover(&err)
 	if list := program.Unsupported(); len(list) > 0 {
@@ -25,6 +27,9 @@ func New(program *check.Program) (_ *Plan, err error) {
 		b.plan.Funcs[i] = f.out
 	}
 	b.pure()
+	if list := b.plan.conditions(); len(list) > 0 {
+		return nil, list
+	}
 	b.plan.hash = sync.OnceValue(b.plan.digest)
 	return b.plan, nil
 }
@@ -278,6 +283,19 @@ func (b *builder) pure() {
 			}
 		}
 	}
+}
+
+// conditions reports each option until that would make calls of its own.
+func (p *Plan) conditions() (problems diag.List) {
+	for i := range p.Funcs {
+		for j := range p.Funcs[i].Nodes {
+			n := &p.Funcs[i].Nodes[j]
+			if n.Call != nil && n.Call.Until >= 0 && !p.Funcs[n.Call.Until].Pure {
+				problems.Errorf(p.Pos(n), "until-calls", "until: a condition on a value makes no calls").Suggest("call before, and use the result in it")
+			}
+		}
+	}
+	return problems
 }
 
 // needed marks the nodes that every application of a lambda needs; what
