@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/step"
@@ -28,7 +29,10 @@ func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failur
 		return nil, errors.Join(err, tree.Leave())
 	}
 	for _, k := range tree.Kept {
-		x.Executor.Note("item %s: %s", items.NameOf(x.Executor.Values.Mask(), a.Item), k)
+		// It is a note of the item: that of the run would say so after the item is merged.
+		if err := x.Executor.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.Item.ID, Index: a.Item.Index, Message: k.String()}); err != nil {
+			return nil, errors.Join(err, tree.Leave())
+		}
 	}
 	a.Tree = tree
 	a.Result.Worktree, a.Result.Branch = tree.Dir, tree.Branch

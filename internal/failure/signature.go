@@ -68,8 +68,8 @@ func (s Signature) ID() string {
 const maxPattern = 160
 
 // Pattern is a message with what differs from failure to failure taken out: the first
-// line, with paths and addresses as PATH, numbers, dates and times as N, long identifiers
-// as ID, and quoted text as "…".
+// line, with paths and addresses as PATH, numbers, dates and times as N, spans of time as Ns,
+// long identifiers as ID, and quoted text as "…".
 func Pattern(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	line = line[:min(len(line), 4*maxPattern)] // what is written out is shorter
@@ -124,6 +124,8 @@ func patternWord(w string) string {
 		return w
 	case strings.Contains(bare, "/"):
 		return "PATH" + tail
+	case span(bare):
+		return "Ns" + tail
 	case identifier(bare):
 		return "ID" + tail
 	}
@@ -143,6 +145,32 @@ func patternWord(w string) string {
 		}
 	}
 	return b.String() + tail
+}
+
+// span says whether a word is a span of time, as 1m30s, 1.5h or 250ms: one cause ends at
+// times that are written in different units.
+func span(w string) bool {
+	for w != "" {
+		n := 0
+		for n < len(w) && (w[n] >= '0' && w[n] <= '9' || w[n] == '.') {
+			n++
+		}
+		if n == 0 || w[0] == '.' {
+			return false
+		}
+		w = w[n:]
+		n = 0
+		for n < len(w) && (w[n] < '0' || w[n] > '9') {
+			n++
+		}
+		switch w[:n] {
+		case "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d":
+		default:
+			return false
+		}
+		w = w[n:]
+	}
+	return true
 }
 
 // identifier says whether a word is a digest, a ULID or the like: at least

@@ -20,6 +20,9 @@ func TestPattern(t *testing.T) {
 		`no file "a b.txt" here`:                           `no file "…" here`,
 		"can't read 'x' or `y`":                            `can't read "…" or "…"`,
 		"at 12:03:04 on 2026-11-25T12:03:04Z":              "at N:N:N on N-N-NTN:N:NZ",
+		"503 after 1m2.5s":                                 "N after Ns",
+		"503 after 250ms, not 1h or 2d3h.":                 "N after Ns, not Ns or Ns.",
+		"4µs, 3m4 and 5mb of v1.2s":                        "Ns, NmN and Nmb of vNs",
 		`an open " quote`:                                  `an open " quote`,
 		"ÜBER 3 Äpfel":                                     "ÜBER N Äpfel",
 	} {
@@ -42,6 +45,9 @@ func TestSignature(t *testing.T) {
 	}
 	if a, b := failure.Sign("exit", "commands[1].do[0]@3", "x"), failure.Sign("exit", "commands[1].do[0]@17", "x"); a != b {
 		t.Errorf("the rounds of a foreach: %v and %v", a, b)
+	}
+	if a, b := failure.Sign("circuit_open", a.Step, "it lets a probe through in 30s"), failure.Sign("circuit_open", a.Step, "it lets a probe through in 1m28.5s"); a != b {
+		t.Errorf("failures that differ in a span of time: %v and %v", a, b)
 	}
 	if b := failure.Sign("exit", a.Step, "3 attempts failed; the last error was: exit status 1: shard 9"); a != b {
 		t.Errorf("a failure after retries: %v and %v", a, b)

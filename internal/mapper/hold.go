@@ -115,9 +115,9 @@ var queueHoldEnds = map[string]string{"probes": "what is merged so far passes th
 
 func span(d time.Duration) string {
 	if d >= time.Second {
-		d = d.Round(time.Second)
+		return duration.Format(d.Round(time.Second))
 	}
-	return duration.Format(d)
+	return duration.Format(d.Round(time.Millisecond))
 }
 
 // givenBack is the fact of an item whose failed attempts do not count any more.
