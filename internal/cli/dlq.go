@@ -382,11 +382,15 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 // as resume does if there is nothing to resume.
 func (o *dlqRetryOptions) nothingToRetry(ctx context.Context) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
-		st, err := r.State(ctx)
+		st, err := r.Summary(ctx)
 		if err != nil {
 			return err
 		}
-		o.tell("run %s has no dead letters: nothing was run", shortRun(o.id))
+		rest := ""
+		if n := st.Items.Pending; n > 0 && infoOf(st, nil).Resumable { // those of a retry that was stopped too
+			rest = fmt.Sprintf("; %s %s pending, and bide resume %s continues the run", diag.Count(n, "item"), diag.Plural(n, "is", "are"), shortRun(o.id))
+		}
+		o.tell("run %s has no dead letters: nothing was run%s", shortRun(o.id), rest)
 		switch st.Status {
 		case event.Succeeded:
 			return nil
