@@ -36,7 +36,8 @@ whole history of its failed attempts until it is run again or purged.
 --filter takes an expression over: item (the item's data), id, index, class,
 message, group (letters of one class whose messages differ by numbers and paths
 alone), attempts, step, step_label, exit_code, correlation_id, time, age (in
-seconds), worktree, branch, eligible. Other names are fields of the item.`,
+seconds), worktree, branch, eligible, retries_ended (why those of the item ended, as in
+"budget"). Other names are fields of the item.`,
 		Example: `  bide dlq list
   bide dlq show 01KAJ3 42
   bide dlq retry 01KAJ3 --filter 'class == "timeout" && item.priority > 3'`,

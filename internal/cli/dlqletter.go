@@ -116,6 +116,7 @@ var letterFields = []struct {
 	{"worktree", func(i *letterInfo) any { return i.Worktree }},
 	{"branch", func(i *letterInfo) any { return i.Branch }},
 	{"eligible", func(i *letterInfo) any { return i.Eligible }},
+	{"retries_ended", func(i *letterInfo) any { return i.RetriesEnded }},
 }
 
 // letterNames are the names of letterFields.

@@ -371,11 +371,11 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 
 func (f failedAttempt) text() string { return oneLine(f.Message) }
 
-var csvHead = []string{"run", "item", "index", "correlation_id", "time", "attempts", "class", "exit_code", "step", "step_label", "message", "worktree", "branch", "log", "eligible", "data"}
+var csvHead = []string{"run", "item", "index", "correlation_id", "time", "attempts", "class", "exit_code", "step", "step_label", "message", "worktree", "branch", "log", "eligible", "retries_ended", "data"}
 
 func csvRow(i *letterInfo) []string {
 	return []string{i.Run, i.Item, strconv.Itoa(i.Index), i.CorrelationID, i.Time.Format(time.RFC3339Nano), strconv.Itoa(i.Attempts), i.Class,
-		strconv.Itoa(i.ExitCode), i.Step, i.StepLabel, i.Message, i.Worktree, i.Branch, i.Log, strconv.FormatBool(i.Eligible), string(i.Data)}
+		strconv.Itoa(i.ExitCode), i.Step, i.StepLabel, i.Message, i.Worktree, i.Branch, i.Log, strconv.FormatBool(i.Eligible), i.RetriesEnded, string(i.Data)}
 }
 
 var exportFormats = []string{"json", "jsonl", "csv"}
