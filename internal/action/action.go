@@ -22,7 +22,7 @@ type World struct {
 	Agents map[string]*workflow.Agent
 	// SkipPermissions starts agents without asking for permissions.
 	SkipPermissions bool
-	// Grace is the time between asking a process to end and killing it.
+	// Grace is the time between asking a process to end and killing it; 0: 10 s, less: none.
 	Grace time.Duration
 }
 

@@ -62,7 +62,7 @@ type Host interface {
 	Ready(ctx context.Context, x *Map) error
 	// Requests carries out what other processes ask of a map while it runs.
 	Requests(ctx context.Context, x *Map) (end func())
-	// Grace is what commands that are to end get.
+	// Grace is how long commands that are to end get for it; less than 0: they are killed at once.
 	Grace(d time.Duration)
 	// Keep keeps what belongs to an attempt at an item as a file, and gives its name; ""
 	// where nothing is kept.

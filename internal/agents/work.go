@@ -142,6 +142,9 @@ func (x *Map) setTimeouts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("timeout_config.cleanup_grace_period_secs: %w", err)
 	}
+	if grace == 0 {
+		grace = -1 // at once, where 0 is the default of a command
+	}
 	x.Host.Grace(grace)
 	return nil
 }

@@ -165,6 +165,7 @@ func TestGraceOfTimeout(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"in a map", "mode: mapreduce\nmap: {input: [1], timeout_config: {cleanup_grace_period_secs: 1}, agent_template: [{shell: @SLOW@, timeout: 2s}]}", 3 * time.Second, 12 * time.Second},
+		{"at once", "mode: mapreduce\nmap: {input: [1], timeout_config: {cleanup_grace_period: 0}, agent_template: [{shell: @SLOW@, timeout: 2s}]}", 2 * time.Second, 10 * time.Second},
 		{"outside", "commands: [{shell: @SLOW@, timeout: 2s}]", 12 * time.Second, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -46,7 +46,7 @@ var rows = []Row{
 	{Name: "retry_budget", Call: "budget", Flag: "budget", Units: true, Kind: Span, Positive: true, Default: "none", In: everywhere | Backoff | InRule, Example: "5m", Shown: "5s",
 		field: of(func(s *Settings) *time.Duration { return &s.Budget }),
 		Doc:   "A bound on the sum of the delays."},
-	{Name: "retry_after_max", Kind: Span, Default: "5m", In: File | Batch, Example: "10m",
+	{Name: "retry_after_max", Kind: Span, Positive: true, Default: "5m", In: File | Batch, Example: "10m",
 		field: of(func(s *Settings) *time.Duration { return &s.RetryAfterMax }),
 		Doc:   "The longest wait that a server may ask for with Retry-After; a longer one ends the retries."},
 	{Name: "retry_budget_expires", Call: "budget_expires", Flag: "budget-expires", Kind: Flag, Default: "false", In: File | Call | Batch, Example: "true",

@@ -107,7 +107,7 @@ func (d *decoder) tokens(n *node, key string) int64 {
 func (d *decoder) budgetTime(n *node, key string) time.Duration {
 	v, ok := d.span(n, key, time.Second)
 	if ok && v == 0 {
-		d.boundOfZero(n, key)
+		d.boundOfZero(n, key, "none")
 	}
 	return v
 }

@@ -97,7 +97,7 @@ func (d *decoder) optionSpan(n *node, key string, r *option.Row) (time.Duration,
 		d.bareDelay(n, key, v)
 	}
 	if ok && v == 0 && r.Positive {
-		d.boundOfZero(n, key)
+		d.boundOfZero(n, key, r.Default)
 		return 0, false
 	}
 	return v, ok

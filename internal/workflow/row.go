@@ -357,13 +357,18 @@ func (d *decoder) spanOf(f *field, n *node, key string) Duration {
 	v := d.duration(n, key, option.Unit(key))
 	v.Bound = f.typ == tBound && v.Text != nil
 	if f.typ == tBound && v.Set && v.Text == nil && v.D == 0 {
-		d.boundOfZero(n, key)
+		d.boundOfZero(n, key, f.def)
 		return Duration{}
 	}
 	return v
 }
 
-// boundOfZero reports a bound that is zero.
-func (d *decoder) boundOfZero(n *node, key string) {
-	d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key for no bound")
+// boundOfZero reports a bound that is zero. Without its key it is what def says.
+func (d *decoder) boundOfZero(n *node, key, def string) {
+	p := d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key)
+	if def == "" || def == "none" || def == "no bound" {
+		p.Suggest("remove the key for no bound")
+		return
+	}
+	p.Suggest("without the key it is %s", def)
 }
