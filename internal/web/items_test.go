@@ -109,6 +109,38 @@ func TestAttemptsInsideItems(t *testing.T) {
 	}
 }
 
+// TestWhyRetriesEnded: the pages of an item and of its step say why no further attempt
+// followed, unless the number of attempts says it.
+func TestWhyRetriesEnded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 2}}
+	for i, reason := range []string{"budget", "attempts"} {
+		events = append(events, event.Event{Type: event.ItemStarted, Index: i + 1, Attempt: 1}, event.Event{Type: event.StepStarted, Index: i + 1, Step: "a[0]"},
+			event.Event{Type: event.AttemptStarted, Index: i + 1, Step: "a[0]", Attempt: 1},
+			event.Event{Type: event.AttemptFailed, Index: i + 1, Step: "a[0]", Attempt: 1, Class: "exit", Status: reason},
+			event.Event{Type: event.StepFinished, Index: i + 1, Step: "a[0]", Status: event.Failed, Class: "exit", Attempts: 1},
+			event.Event{Type: event.ItemFinished, Index: i + 1, Status: event.DeadLettered, Attempts: 1, Class: "exit", Data: json.RawMessage(`{"retries_ended": "` + reason + `"}`)})
+	}
+	run := "/runs/" + s.run(journal.Header{Name: "m", Kind: "mapreduce"}, append(events, event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})...)
+	for path, want := range map[string][]string{
+		"/items/0":                    {"no retry: the next delay would exceed the retry budget", "no retry of the item: the next delay would exceed the retry budget"},
+		"/items/1":                    nil,
+		"/step?path=a%5B0%5D&index=1": {"no retry: the next delay would exceed the retry budget"},
+		"/step?path=a%5B0%5D&index=2": nil,
+	} {
+		body := s.page(run + path)
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s does not say %q", path, text)
+			}
+		}
+		if want == nil && strings.Contains(body, "no retry") {
+			t.Errorf("%s says why retries ended", path)
+		}
+	}
+}
+
 // TestRetriesByPolicy: the waits of items and those of a step in them are of two policies,
 // each drawn beside its own band.
 func TestRetriesByPolicy(t *testing.T) {
