@@ -143,7 +143,7 @@ func past(e *event.Event) bool {
 
 var failedStep = regexp.MustCompile(`,"step":"[^"]*"(,"step_label":"[^"]*")?`)
 
-var drawn = regexp.MustCompile(`,"((drawn|group)":"[0-9a-f]*"|(asked|duration)_ns":[0-9]+)`)
+var drawn = regexp.MustCompile(`,"((drawn|group)":"[0-9a-f]*"|retries_ended":"[a-z_]*"|(asked|duration)_ns":[0-9]+)`)
 
 // factsOf gives the facts of a run in virtual time, a line each.
 func factsOf(t *testing.T, text string) []byte {

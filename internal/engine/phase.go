@@ -36,7 +36,7 @@ func (r *run) phase(ctx context.Context, p step.Place, name string, f func(conte
 	switch {
 	case err != nil:
 		e.Status, e.Message = event.Failed, err.Error()
-	case name == "map" && r.tally.Items.Failed > 0:
+	case name == "map" && (r.tally.Failed || r.tally.Items.Failed > 0): // also where those that failed are left out
 		e.Status = event.CompletedWithFailures
 	}
 	r.emit(e)
