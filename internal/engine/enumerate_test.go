@@ -55,6 +55,8 @@ type scenario struct {
 	does   []string
 	// resumed says that the run is not at its end by that command, and is resumed.
 	resumed bool
+	// powered says that the power is never cut.
+	powered bool
 }
 
 var scenarios = map[string]scenario{
@@ -298,6 +300,20 @@ reduce:
 			"left-0": itemLeft, "left-1": itemLeft, "all-0": itemRounds, "all-1": itemRounds, "total": itemRounds + itemRounds,
 		},
 		once: []string{"made 0 1", "made 0 2", "made 1 1", "made 1 2", "mended 0", "mended 1"},
+	},
+	// Steps commit twice, and cannot be run again after their own commits. A power cut may leave
+	// neither commit and what was staged for both, of which the first then takes all.
+	"two commits": {
+		repo: true, powered: true,
+		flow: `
+name: enumerate
+isolation: worktree
+commands:
+  - shell: set -e; echo a > a; git add a; git commit -qm one; echo b > b; git add b; git commit -qm two; echo loose > loose
+  - shell: set -e; cat a b loose > c; git add c; git commit -qm three; echo d > d; git add d; git commit -qm four
+`,
+		want: map[string]string{"first.txt": "first\n", "a": "a\n", "b": "b\n", "c": "a\nb\nloose\n", "d": "d\n", "loose": "loose\n"},
+		once: []string{"one", "two", "three", "four"},
 	},
 	// The steps run until they change nothing.
 	"iterations": {

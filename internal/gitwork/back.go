@@ -20,6 +20,9 @@ import (
 // to get it. items is how many items succeeded and left work that is in no merge. nowhere
 // is how many of these left work that is in no branch either.
 func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[string]any) error, items, nowhere int) error {
+	if err := g.onRecord(ctx); err != nil {
+		return err
+	}
 	if err := g.commitLeft(ctx); err != nil {
 		return err
 	}
@@ -47,6 +50,9 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 		if err := block(ctx, MergeVariables(g.x.Run, g.Tree, did)); err != nil {
 			return fmt.Errorf("%w; the work is in branch %s: %s", err, g.Tree.Branch, g.Tree.MergeCommand())
 		}
+		if err := g.onRecord(ctx); err != nil {
+			return err
+		}
 		if err := g.commitLeft(ctx); err != nil { // by the block
 			return err
 		}
@@ -66,9 +72,16 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 	if res.Commits > 0 {
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Landed, Data: step.Data(event.LandedMerge{Commit: res.Commit}),
 			Message: fmt.Sprintf("merged %s of %s into %s", diag.Count(res.Commits, "commit"), g.Tree.Branch, g.Tree.Target)})
+		if err := g.onRecord(ctx); err != nil {
+			return err
+		}
 	}
 	return g.leaveRun(ctx, items)
 }
+
+// onRecord waits until what has ended is on record: a step whose work is committed for it,
+// or merged, and whose worktree is gone, cannot run again.
+func (g *Work) onRecord(ctx context.Context) error { return g.x.Recorder.Sync(context.WithoutCancel(ctx)) }
 
 // runMessage is the message of a commit or merge of the run's work: the name of the
 // workflow, or of its file if it has none.
