@@ -349,3 +349,15 @@ commands:
 		t.Errorf("%d attempts in all, want the quota to leave about 3 retries", n)
 	}
 }
+
+// TestQuotaOfZero: a quota that begins with no retry and earns none allows none, and not as
+// many as one of which nothing is said.
+func TestQuotaOfZero(t *testing.T) {
+	t.Parallel()
+	for quota, want := range map[string]int{"ratio: 0, initial: 0": 1, "ratio: 0, initial: 2": 3, "ratio: 1, initial: 0": 2, "initial: 0, ratio: 0.5": 1} {
+		r := newBench(t).run("commands: [{shell: 'echo a >> @EV@/a; exit 1', retry: {attempts: 6, initial_delay: 1ms, quota: {name: api, " + quota + "}}}]\n")
+		if n := strings.Count(r.file("a"), "a"); n != want {
+			t.Errorf("%s: %d attempts, want %d", quota, n, want)
+		}
+	}
+}

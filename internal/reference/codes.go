@@ -60,6 +60,7 @@ var Codes = [][2]string{
 	{"cap-below-delay", "`max_delay`, written or by default, is below `initial_delay` or one of the `delays`, which are cut to it."},
 	{"command-as-prompt", "A step that is a text alone is a prompt of the agent, not a command; or what looks like a command for a shell stands where a prompt does."},
 	{"conflicting-limits", "Calls of one module have different limits; there is one limit for all of them."},
+	{"conflicting-quotas", "Two retry policies name one quota and give it other numbers; there is one quota for all that name it."},
 	{"conflict", "A model of failures gives a latency of two kinds."},
 	{"contradiction", "Two keys that say opposite things."},
 	{"deadline-too-short", "In the worst case the call takes longer than its deadline."},

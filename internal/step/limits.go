@@ -58,7 +58,14 @@ func (l *Limits) quota(s *workflow.Step) (*retry.Quota, error) {
 	if got := l.quotas[c.Name]; got != nil {
 		return got, nil
 	}
-	got, err := retry.NewQuota(retry.QuotaConfig{Ratio: c.Ratio, Initial: int(c.Initial)})
+	config := retry.QuotaConfig{Ratio: c.Ratio, Initial: int(c.Initial)}
+	if c.Ratio == 0 { // in a QuotaConfig, 0 is the default and less is none
+		config.Ratio = -1
+	}
+	if config.Initial == 0 {
+		config.Initial = -1
+	}
+	got, err := retry.NewQuota(config)
 	if err != nil {
 		return nil, err
 	}

@@ -551,15 +551,19 @@ func breakerFields() []field { return optionFields(option.BreakerTable()) }
 
 var quotaTable = newTable("quota", "a quota")
 
+// mostInitial is far more retries than a quota has any use for, and a number that can be
+// counted with.
+const mostInitial = 1_000_000
+
 func quotaFields() []field {
 	return []field{
 		{key: "name", typ: tName, sample: "api", doc: "what shares it",
 			into: of(func(q *Quota) *string { return &q.Name })},
-		{key: "ratio", typ: tNum(0, 0), sample: "0.2", def: "0.1", doc: "retries for each success",
+		{key: "ratio", typ: tNum(0, 1000), sample: "0.2", def: "0.1", doc: "retries that each execution of a step earns",
 			into: of(func(q *Quota) *float64 { return &q.Ratio })},
-		{key: "initial", typ: tNum(0, 0), sample: "5", def: "10", doc: "retries that are there from the start",
+		{key: "initial", typ: tNum(0, mostInitial), sample: "5", def: "10", doc: "retries that are there from the start",
 			into: of(func(q *Quota) *float64 { return &q.Initial })},
-		{key: "floor", typ: tNum(0, 0), sample: "5", def: "10", as: "initial"},
+		{key: "floor", typ: tNum(0, mostInitial), sample: "5", def: "10", as: "initial"},
 	}
 }
 

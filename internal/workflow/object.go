@@ -32,6 +32,7 @@ type decoder struct {
 	nested              int               // > 0 inside handlers and checks
 	phase               byte              // where we are: c, s, m, r, g as in field.was
 	top                 *retrySpec        // retry_defaults
+	quotas              map[string]Quota  // by name
 	calls               []pendingCall     // to be resolved when all is read
 	uses                []use             // variables that are read
 	names               map[string]int    // of variables that something sets: how many do

@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -318,6 +319,11 @@ func (d *decoder) quota(n *node) *Quota {
 	defer o.close()
 	q := &Quota{Ratio: 0.1, Initial: 10}
 	quotaTable.read(o, q)
+	if first, known := d.quotas[q.Name]; !known {
+		value.Put(&d.quotas, q.Name, *q)
+	} else if first != *q {
+		d.errorf(n, "conflicting-quotas", "the quota %q has the ratio %v and begins with %v here, and %v and %v above; there is one for all that name it", q.Name, q.Ratio, q.Initial, first.Ratio, first.Initial).Suggest("write the same in both places, or another name")
+	}
 	return q
 }
 
