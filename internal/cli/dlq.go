@@ -315,9 +315,6 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.edited == "" && o.letters.set.Changed("data") {
-		return usagef("--data is empty: name a JSON file, or - for standard input")
-	}
 	opt, err := o.options()
 	if err != nil {
 		return err

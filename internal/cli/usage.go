@@ -135,9 +135,17 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 // fileEndings are the endings of files that bide runs.
 var fileEndings = []string{".yml", ".yaml", ".cst"}
 
+// readFlags are the flags that name a file with what a run is given.
+var readFlags = []string{"param-file", "inputs", "data", "modules", "model"}
+
 // emptyArgument rejects an empty run or file, which an unset variable of a script leaves: it
-// does not mean the newest run.
+// does not mean the newest run, and no file for a flag does not mean the defaults.
 func emptyArgument(cmd *cobra.Command, args []string) error {
+	for _, name := range readFlags {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.Type() == "string" && f.Value.String() == "" {
+			return usagef("--%s is empty: name a file", name)
+		}
+	}
 	words := strings.Fields(cmd.Use)[1:]
 	for i, arg := range args {
 		word := strings.Trim(words[min(i, len(words)-1)], "[].")
