@@ -109,7 +109,11 @@ func (d *decoder) patternMatcher(key string, n *node) []Matcher {
 func (d *decoder) exitMatcher(key string, n *node) []Matcher {
 	var codes []int
 	var words []string
-	for _, it := range n.each() {
+	list := n.each()
+	if len(list) == 0 { // or it would be as if nothing were asked for, and every error retried
+		d.errorf(n, "bad-value", "exit_code names no status").Suggest("for example: {exit_code: [75, 111]}")
+	}
+	for _, it := range list {
 		c, p := d.integer(d.resolved(it), key, 0)
 		switch {
 		case p != nil:
