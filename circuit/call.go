@@ -16,7 +16,8 @@ var (
 // a failure; without them every error is one that is not marked with retry.Permanent.
 // A call that its caller cancels says nothing about the target. A panic and
 // runtime.Goexit are failures, and continue as if the breaker were not there. If ctx
-// has ended before the call, fn is not called, and the error is the cause of ctx.
+// has ended before the call, fn is not called, and the error is the cause of ctx. A nil
+// ctx, b or fn is an error too.
 func Get[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if !b.made() || fn == nil || ctx == nil || ctx.Err() != nil {

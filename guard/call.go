@@ -22,7 +22,7 @@ var (
 // the layers, the error is an *[retry.Error]; otherwise it is what fn returned,
 // the refusal of a breaker or limit, a *[retry.TimeoutError], or the end of ctx
 // as a *[retry.Error]. fn is called in the goroutine of the caller, one call after
-// the other.
+// the other. A nil ctx, g or fn is an error.
 func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
 	if fn == nil || g == nil || len(g.stages) == 0 || ctx == nil {
 		var zero T

@@ -197,7 +197,7 @@ func Do(ctx context.Context, h *Hedge, fn func(context.Context) error) error {
 // returns, nothing of it runs. If all fail, the error is that of the first. A
 // panic is a failed attempt, with a *[retry.PanicError], and so is one of
 // Config.HedgeIf or Config.Observer. If ctx has ended before the call, fn is not
-// called, and the error is the cause of ctx.
+// called, and the error is the cause of ctx. A nil ctx, h or fn is an error too.
 func Get[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
 	if fn == nil || h == nil || h.config.Max == 0 || ctx == nil || ctx.Err() != nil {
 		var zero T

@@ -18,7 +18,7 @@ var (
 // The error is an *[Error] if the limit refuses, or the cause of ctx if that has ended
 // or ends while it waits; fn is not called then. What fn holds is given back however it
 // ends, by a panic too. For more than one limit at once there is guard.Get, which
-// takes them together.
+// takes them together. A nil ctx, l or fn is an error.
 func Get[T any](ctx context.Context, l *Limit, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if fn == nil {

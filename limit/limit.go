@@ -81,7 +81,7 @@ type Config struct {
 const NoQueue = -1
 
 // Limit is one bound. It is made by [New], [Concurrency], [Rate], [Adaptive]
-// or [Throttle], and is safe for concurrent use.
+// or [Throttle], and is safe for concurrent use. The zero Limit lets nothing through.
 type Limit struct {
 	id   uint64 // orders the limits of a set; 0: it was not made
 	bad  error  // why it was not made, if that is known

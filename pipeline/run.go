@@ -187,7 +187,7 @@ var (
 // and map[string]any for records and maps; [Output] makes other Go values of
 // them. Where something failed, the outputs that do not need it are given with
 // the error, which is a *[RunError]. The end of ctx ends the run; then the error
-// wraps its cause.
+// wraps its cause. A nil ctx is an error, and so is a Pipeline that [Compile] did not make.
 func (p *Pipeline) Run(ctx context.Context, inputs map[string]any, options ...RunOption) (map[string]any, error) {
 	switch {
 	case p == nil || p.plan == nil:

@@ -113,7 +113,8 @@ var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
 
 // Drive brings an operation to its end, as retry.Get does, which is Drive with a
 // policy alone ([Run]). fn also gets the number of the attempt, which keeps counting
-// after a resume. The error is an *[Error].
+// after a resume. The error is an *[Error],
+// or one that says that ctx or fn is nil.
 //
 // The order before an attempt is: the operation's own end (ctx, the deadline of
 // the policy, Soft), Policy.Breaker, Admission, AttemptStarted. The attempt's
