@@ -79,16 +79,26 @@ func (c *Checks) Show(ctx context.Context, at *step.Place, a *gitwork.Agent) err
 	return c.show(ctx, *at, a)
 }
 
+// Uncommitted is the error of an item with paths that its commits do not have, of which why says
+// what follows. Where bide commits what is left, these are in repositories of their own.
+func Uncommitted(left []string, why string, commits bool) error {
+	do := "commit them in a step, or leave auto_commit: false out"
+	if commits {
+		do = "the files of a git repository, or of a submodule, in the worktree of the item are in no commit of the item; write them to another place, or remove its .git"
+	}
+	return Unshown("%s uncommitted (%s), and %s: %s", diag.Count(len(left), "file")+" "+diag.Plural(len(left), "is", "are"), diag.First(left, 3), why, do)
+}
+
 func (c *Checks) show(ctx context.Context, p step.Place, a *gitwork.Agent) error {
 	for round := 1; ; round++ {
-		at, err := a.Tree.Commit(ctx, c.Git.LeftMessage(c.Git.Label(a)))
+		text := c.Git.LeftMessage(c.Git.Label(a))
+		at, err := a.Tree.Commit(ctx, text)
 		if err != nil {
 			return err
 		}
 		a.Result.Evidence = &mapper.Evidence{Commit: at.Commit, Tree: at.Tree, Base: a.Tree.Base, Changed: len(at.Files)}
-		if n := len(at.Left); n > 0 {
-			return Unshown("%s uncommitted (%s), and a check sees what is committed: commit them in a step, or leave auto_commit: false out",
-				diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
+		if len(at.Left) > 0 {
+			return Uncommitted(at.Left, "a check sees what is committed", text != "")
 		}
 		if err := c.allowed(p, a, at); err != nil {
 			return err

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/evidence"
 	"github.com/bide-dev/bide/internal/failure"
@@ -111,13 +110,13 @@ func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) erro
 	g := q.Git
 	ctx = context.WithoutCancel(ctx)
 	a.Recorded = func(ctx context.Context) { g.Release(ctx, a) }
-	at, err := a.Tree.Commit(ctx, g.LeftMessage(g.Label(a)))
+	text := g.LeftMessage(g.Label(a))
+	at, err := a.Tree.Commit(ctx, text)
 	if err != nil {
 		return err
 	}
-	if n := len(at.Left); n > 0 {
-		return evidence.Unshown("%s uncommitted (%s), and what is merged is what is committed: commit them in a step, or leave auto_commit: false out",
-			diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
+	if len(at.Left) > 0 {
+		return evidence.Uncommitted(at.Left, "what is merged is what is committed", text != "")
 	}
 	k, err := a.Tree.Keep(ctx)
 	if err != nil {
