@@ -81,7 +81,9 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 
 // onRecord waits until what has ended is on record: a step whose work is committed for it,
 // or merged, and whose worktree is gone, cannot run again.
-func (g *Work) onRecord(ctx context.Context) error { return g.x.Recorder.Sync(context.WithoutCancel(ctx)) }
+func (g *Work) onRecord(ctx context.Context) error {
+	return g.x.Recorder.Sync(context.WithoutCancel(ctx))
+}
 
 // runMessage is the message of a commit or merge of the run's work: the name of the
 // workflow, or of its file if it has none.
