@@ -111,10 +111,17 @@ func (x *Map) agent(ctx context.Context, a *attempt, at *mapper.Attempt) error {
 		}
 		ended := a.room[:0]
 		ended = append(ended, make([]*step.Outcome, len(x.Executor.File.Map.Template.Steps))...)
+		if a.Tree != nil {
+			p.Mark = func(path string) { x.mark(a, path) }
+		}
 		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out *step.Outcome) {
 			ended[i] = out
-			if out.Status != event.Interrupted && a.Tree != nil && i+1 < len(ended) {
-				x.mark(a, p.Path(x.Executor.File.Map.Template.Steps[i].Path))
+			if a.Tree == nil || i+1 == len(ended) {
+				return
+			}
+			path := p.Path(x.Executor.File.Map.Template.Steps[i].Path)
+			if out.Status == event.Skipped || a.past[path].Over() { // others are marked before their ends are recorded
+				x.mark(a, path)
 			}
 		})
 		x.collect(a, ended)

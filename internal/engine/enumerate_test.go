@@ -249,9 +249,9 @@ map:
 reduce:
   - shell: set -e; cat .env deps/d deps/e own-a left-b > total
 `,
-		want: map[string]string{"first.txt": "first\n", "own-a": inWorktree, "own-b": inWorktree, "left-a": inWorktree, "left-b": inWorktree, "total": inWorktree + inWorktree + inWorktree},
-		once: []string{"made a", "made b"},
-		does: []string{"run", "-y", "flow.yml"},
+		want:   map[string]string{"first.txt": "first\n", "own-a": inWorktree, "own-b": inWorktree, "left-a": inWorktree, "left-b": inWorktree, "total": inWorktree + inWorktree + inWorktree},
+		once:   []string{"made a", "made b"},
+		does:   []string{"run", "-y", "flow.yml"},
 		before: func(x *stage) { x.env("deps/\n.env\n") },
 	},
 	"rounds": {
@@ -314,6 +314,25 @@ commands:
 `,
 		want: map[string]string{"first.txt": "first\n", "a": "a\n", "b": "b\n", "c": "a\nb\nloose\n", "d": "d\n", "loose": "loose\n"},
 		once: []string{"one", "two", "three", "four"},
+	},
+	"commits of items": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; echo 1 > ${item}1; git add ${item}1; git commit -qm "one ${item}"; echo 2 > ${item}2; git add ${item}2; git commit -qm "two ${item}"; echo loose > loose-${item}
+    - shell: set -e; git mv ${item}1 ${item}3; git commit -qm "three ${item}"; cat ${item}2 loose-${item} > ${item}4; git add ${item}4; git commit -qm "four ${item}"
+reduce:
+  - shell: cat a4 b4 > total
+`,
+		want: map[string]string{"first.txt": "first\n", "a3": "1\n", "b3": "1\n", "a2": "2\n", "b2": "2\n", "a4": "2\nloose\n", "b4": "2\nloose\n", "loose-a": "loose\n", "loose-b": "loose\n", "total": "2\nloose\n2\nloose\n"},
+		gone: []string{"a1", "b1"},
+		once: []string{"one a", "two a", "three a", "four a", "one b", "two b", "three b", "four b"},
 	},
 	// The steps run until they change nothing.
 	"iterations": {

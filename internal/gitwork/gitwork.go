@@ -323,10 +323,14 @@ func (g *Work) tellRemade() error {
 		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), diag.First(ended, 3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
 }
 
-// Safe syncs what a step did in a worktree of the run, and marks the commit that the run's
-// own worktree was at.
+// Safe syncs what a step did in a worktree of the run, and marks the commit that the
+// worktree was at.
 func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
-	if p.Index == 0 && !IsCheck(path) {
+	switch {
+	case IsCheck(path):
+	case p.Mark != nil:
+		p.Mark(path)
+	case p.Index == 0:
 		if err := g.Tree.Mark(ctx, path); err != nil {
 			return err
 		}

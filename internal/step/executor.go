@@ -94,6 +94,9 @@ type Place struct {
 	// Keep records the variables that steps of a work item set, so that a resume
 	// can take over the finished ones: their worktree is still there.
 	Keep bool
+	// Mark notes in the worktree of a work item that a step has ended there; nil: the step is
+	// in no such worktree.
+	Mark func(path string)
 	// Holding is what the item and the steps around have of the limits of the machine.
 	Holding *Holding
 	// Pauses holds back agents while a rate limit lasts; nil: those of the run.
