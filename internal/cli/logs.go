@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 )
@@ -48,7 +49,10 @@ outputs of those. A step of a run prints all its attempts and rounds, in order.
 step. What a step of an item repeats within one attempt is called a try.
 
 On a terminal, colours are kept and other control sequences are shown as escapes.
-With --raw, or into a file or a pipe, the output is unchanged.`,
+With --raw, or into a file or a pipe, the output is unchanged.
+
+Where the file of a large output is gone, the record still has its ends: they are
+printed, that is said, and the exit status is 1.`,
 		Example: `  bide logs
   bide logs 01KAJ3 --item 42 --attempt 2
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
@@ -102,6 +106,10 @@ func (o *logsOptions) run(ctx context.Context) error {
 			}
 			o.tell("%s has printed nothing%s%s", what, matches, meant)
 		}
+		if n := l.cut; n > 0 {
+			return fmt.Errorf("%s of run %s %s not whole: the record has the ends, and the %s the rest %s gone",
+				diag.Count(n, "output"), r.Run(), diag.Plural(n, "is", "are"), diag.Plural(n, "file with", "files with"), diag.Plural(n, "is", "are"))
+		}
 		if o.follow {
 			return o.brokenOff(ctx, r)
 		}
@@ -144,6 +152,7 @@ type logPrinter struct {
 	steps     []string           // some of the paths and labels that were seen
 
 	found, printed int
+	cut            int // outputs of which the file is gone, so that the record has only a part
 }
 
 // madeOf is a running step that is made of steps.
@@ -278,6 +287,8 @@ func (l *logPrinter) itemEnd(e event.Event) error {
 	if d.File != "" {
 		if b, err := os.ReadFile(d.File); err == nil {
 			d.Output = string(b)
+		} else {
+			l.cut++
 		}
 	}
 	if d.Output == "" {
@@ -361,6 +372,8 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 	var d struct {
 		Output, Stdout, Stderr string
 		Raw                    value.Raw
+		File                   string                 `json:"output_file"`
+		StderrFile             string                 `json:"stderr_file"`
 		Failure                struct{ Stack string } // of a panic
 	}
 	if len(e.Data) > 0 {
@@ -375,8 +388,8 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 			return err
 		}
 	}
-	for _, s := range []struct{ stream, inline string }{
-		{"stdout", cmp.Or(d.Raw.Text("/output", d.Output), d.Raw.Text("/stdout", d.Stdout))}, {"stderr", d.Raw.Text("/stderr", d.Stderr)},
+	for _, s := range []struct{ stream, inline, file string }{
+		{"stdout", cmp.Or(d.Raw.Text("/output", d.Output), d.Raw.Text("/stdout", d.Stdout)), d.File}, {"stderr", d.Raw.Text("/stderr", d.Stderr), d.StderrFile},
 	} {
 		if s.stream == "stderr" && l.f.raw {
 			continue
@@ -390,6 +403,9 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 		rest := s.inline[min(l.printedOf(e, n, s.stream), int64(len(s.inline))):]
 		if rest == "" {
 			continue
+		}
+		if s.file != "" || e.Type == event.AttemptFailed && step.IsEnd(s.inline) {
+			l.cut++
 		}
 		if err := l.print(e, number, status, s.stream, strings.NewReader(rest)); err != nil {
 			return err

@@ -36,8 +36,11 @@ func (t Text) Tail(n int) string {
 	if len(t.s) <= n {
 		return t.s
 	}
-	return "… " + lastRunes(t.s, n)
+	return Cut + lastRunes(t.s, n)
 }
+
+// Cut is before the end of a text whose beginning is left out.
+const Cut = "… "
 
 // Ends is the beginning and the end of the text, about n bytes of them, with a
 // mark between that says how much was left out.

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -305,6 +306,11 @@ func (x *Executor) whole(s string) string {
 		return x.text(s).String()
 	}
 	return x.Tail(s)
+}
+
+// IsEnd reports whether an output in the record of an attempt is only its end.
+func IsEnd(s string) bool {
+	return strings.HasPrefix(s, mask.Cut) && len(s) > Brief && len(s) <= Brief+len(mask.Cut)
 }
 
 // within runs f with a time of d, 0 for any; cause names what took too long.
