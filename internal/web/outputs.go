@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -45,6 +46,7 @@ type output struct {
 	file   string // relative to the run's directory; "" where inline is all
 	Size   int64
 	Live   bool // it may grow
+	Gone   bool // its file, and all of it but the ends
 }
 
 // streams are the names of outputs, in the order in which they are shown.
@@ -77,6 +79,8 @@ func (t *tried) find(r *journal.Reader) error {
 		Output, Stdout, Stderr string
 		Raw                    value.Raw
 		Value                  json.RawMessage
+		File                   string `json:"output_file"`
+		StderrFile             string `json:"stderr_file"`
 	}
 	if len(t.Event.Data) > 0 {
 		if err := json.Unmarshal(t.Event.Data, &d); err != nil {
@@ -88,6 +92,7 @@ func (t *tried) find(r *journal.Reader) error {
 		"stdout": cmp.Or(d.Raw.Text("/output", d.Output), d.Raw.Text("/stdout", d.Stdout)),
 		"stderr": d.Raw.Text("/stderr", d.Stderr), "value": string(d.Value),
 	}
+	filed := map[string]string{"stdout": d.File, "stderr": d.StderrFile}
 	root, err := os.OpenRoot(r.Dir())
 	if err != nil {
 		return err
@@ -111,6 +116,7 @@ func (t *tried) find(r *journal.Reader) error {
 			}
 			continue
 		}
+		o.Gone = o.file == "" && o.inline != "" && (filed[name] != "" || t.Event.Type == event.AttemptFailed && step.IsEnd(o.inline))
 		if o.file != "" || o.inline != "" || t.Running && (name == "stdout" || name == "stderr") {
 			t.Streams = append(t.Streams, o)
 		}

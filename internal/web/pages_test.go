@@ -168,6 +168,21 @@ func TestNamesOfFilesComeFromTheJournal(t *testing.T) {
 	}
 }
 
+// TestGoneLog: the page of a step says where the file of an output is gone.
+func TestGoneLog(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	const gone = "the file with the rest is gone"
+	for data, says := range map[string]bool{`{"output": "1\n2", "output_file": "/nowhere/commands[0].1.stdout"}`: true, `{"output": "1\n2"}`: false} {
+		id := s.run(journal.Header{Name: "one"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.StepStarted, Step: "commands[0]"},
+			event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1},
+			event.Event{Type: event.StepFinished, Step: "commands[0]", Status: event.Succeeded, Attempts: 1, Data: []byte(data)})
+		if body := s.page("/runs/" + id + "/step?path=commands%5B0%5D"); strings.Contains(body, gone) != says || !strings.Contains(body, "stdout") {
+			t.Errorf("%s: %.3000s", data, body)
+		}
+	}
+}
+
 // TestLargeLog reads a sparse file of 1 GB by ranges: its end, a place in its
 // middle, and what is before it.
 func TestLargeLog(t *testing.T) {
