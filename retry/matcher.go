@@ -76,8 +76,12 @@ func As[E error]() Matcher {
 // which the last 64 KiB of stderr and of stdout are read. It is for commands,
 // which say in words what they know. The syntax is RE2, case counts unless the
 // expression says (?i), and matching takes time in proportion to the text. An
-// expression that does not parse is an error.
+// expression that does not parse is an error, and so is an empty one, which every
+// text matches: who means every error uses no matcher.
 func TextPattern(re string) (Matcher, error) {
+	if re == "" {
+		return nil, errors.New("retry: the pattern is empty, which every error matches")
+	}
 	expression, err := regexp.Compile(re)
 	if err != nil {
 		return nil, fmt.Errorf("retry: pattern %q: %w", re, err)

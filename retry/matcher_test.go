@@ -145,6 +145,9 @@ func TestPattern(t *testing.T) {
 	if _, err := retry.TextPattern(`(`); err == nil || !strings.Contains(err.Error(), `"("`) {
 		t.Errorf("a bad pattern is answered with %v", err)
 	}
+	if _, err := retry.TextPattern(""); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("an empty pattern is answered with %v", err)
+	}
 }
 
 func TestCombinations(t *testing.T) {

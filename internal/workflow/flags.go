@@ -149,7 +149,7 @@ func (f Flag) breaker(text string) (*node, error) {
 	if len(parts) == 3 {
 		keys = []string{"failure_rate", "window", "timeout"}
 	}
-	if len(parts) != len(keys) {
+	if len(parts) != len(keys) || slices.Contains(parts, "") {
 		return nil, fmt.Errorf("--%s: %q is no breaker; write 5/30s for 30 s after 5 failures in a row, 0.5/20/30s for a rate", f.Name, text)
 	}
 	n := &node{kind: mapNode}

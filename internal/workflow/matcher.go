@@ -54,7 +54,7 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 	defer o.close()
 	var list []Matcher
 	matcherTable.read(o, &list)
-	if len(n.pairs) == 0 {
+	if !slices.ContainsFunc(n.pairs, func(p pair) bool { return d.resolved(p.val).kind != nullNode }) {
 		d.errorf(n, "unknown-matcher", "an empty matcher matches nothing").Suggest("write {pattern: '…'} or {exit_code: [1]}")
 	}
 	return list
@@ -96,6 +96,10 @@ func (d *decoder) patternMatcher(key string, n *node) []Matcher {
 	n = d.resolved(n)
 	if !n.scalar() {
 		d.wrong(n, key, "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
+		return nil
+	}
+	if n.text == "" {
+		d.errorf(n, "bad-value", "%s is empty, which every error matches", key).Suggest("for example: {pattern: 'try again (later|soon)'}; without a matcher, every error is retried")
 		return nil
 	}
 	m, err := retry.TextPattern(n.text)
