@@ -221,7 +221,7 @@ func (x *Map) Outcome() Outcome {
 	}
 	o.Failed = o.Counts.Finished() == o.Counts.Total && o.Counts.FailedForGood > 0
 	x.record(x.shown(x.machine.Unshown())...)
-	left := o.Counts.Finished() < o.Counts.Total || x.undone != nil
+	left := x.Open() || x.undone != nil
 	switch {
 	case x.broken != nil:
 		o.Stopped = x.broken
