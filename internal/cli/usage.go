@@ -64,9 +64,15 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 // unknownTopic rejects help about a word that is no command; cobra gives the help of the command
 // before it.
 func unknownTopic(root *cobra.Command, args []string) error {
-	words := args[:max(0, slices.IndexFunc(args, func(word string) bool { return word == "--help" || word == "-h" }))]
-	if len(args) > 0 && args[0] == "help" {
+	asked := slices.IndexFunc(args, func(word string) bool { return word == "--help" || word == "-h" })
+	var words []string
+	switch {
+	case len(args) > 0 && args[0] == "help":
 		words = args[1:]
+	case asked > 0:
+		words = args[:asked]
+	default:
+		return nil
 	}
 	if flag := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") }); flag >= 0 {
 		words = words[:flag]
