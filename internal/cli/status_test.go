@@ -165,6 +165,6 @@ func TestUnreadableRunsAreTold(t *testing.T) {
 		t.Errorf("after it is dismissed:\n%s", out)
 	}
 	if _, msg, _ := bide("show"); strings.Contains(msg, "newer") {
-		t.Errorf("a dismissed run is told of again: %s", msg)
+		t.Errorf("status reports a dismissed run once more: %s", msg)
 	}
 }

@@ -185,8 +185,8 @@ func stackOf(err error) string {
 	return ""
 }
 
-// TestOrderedListsEnd checks that lists whose calls begin in order, and what is around
-// them, wait for nobody who waits for them.
+// TestOrderedListsEnd checks that there is no deadlock between a list whose calls begin in
+// order and what is around it.
 func TestOrderedListsEnd(t *testing.T) {
 	many := "[" + strings.Repeat(`"m", `, 3000) + `"m"]`
 	for _, c := range []struct {
