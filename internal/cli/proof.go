@@ -78,7 +78,6 @@ func (o *proofOptions) run(ctx context.Context) error {
 		}
 		problems := []proof.Problem{}
 		if o.verify {
-			problems = []proof.Problem{}
 			repo, err := worktree.Open(ctx, cmp.Or(o.dir, r.Header().Dir))
 			if err != nil {
 				return err

@@ -98,13 +98,12 @@ func (d *decoder) patternMatcher(key string, n *node) []Matcher {
 		d.wrong(n, key, "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
 		return nil
 	}
-	if n.text == "" {
-		d.errorf(n, "bad-value", "%s is empty, which every error matches", key).Suggest("for example: {pattern: 'try again (later|soon)'}; without a matcher, every error is retried")
-		return nil
-	}
 	m, err := retry.TextPattern(n.text)
-	if err != nil {
-		d.badRegexp(n, key, errors.Unwrap(err))
+	if syntax := errors.Unwrap(err); syntax != nil {
+		d.badRegexp(n, key, syntax)
+		return nil
+	} else if err != nil {
+		d.errorf(n, "bad-value", "%s", strings.TrimPrefix(err.Error(), "retry: ")).Suggest("for example: {pattern: 'try again (later|soon)'}; without a matcher, every error is retried")
 		return nil
 	}
 	return []Matcher{{Name: key + ": " + n.text, Match: m}}

@@ -31,7 +31,8 @@ import (
 // a List: [{id: Int}] is List<{id: Int}>.
 //
 // It returns the modules that are right, the names of those that are not, "" where
-// one has none, and every problem, each with its place. file is used in positions; its folder is that of paths in it.
+// one has none, and every problem, each with its place. file is used in positions;
+// its folder is that of paths in it.
 func ParseManifest(file string, src []byte) (defs []*Definition, wrong []string, problems diag.List) {
 	m := &manifest{file: file}
 	var doc yaml.Node
